@@ -301,7 +301,7 @@ def read_table(
         elif isinstance(source, (list, tuple)):
             table = _from_columns(_columns_of_rows(source, where), where)
         else:
-            table = _from_frame(source, name)
+            table = _from_frame(source, name, notes)
     except (pyarrow.ArrowException, OverflowError, MemoryError, UnicodeError, TypeError, OSError) as error:
         if isinstance(error, InputError):
             raise
@@ -318,13 +318,13 @@ def read_table(
     return _clean_table(table)
 
 
-def _distinct_names(names: Sequence[str], notes: Notes) -> list[str]:
+def _distinct_names(names: Sequence[str], notes: Notes, *, index: bool = True) -> list[str]:
     """A name for every column: ``column 3`` for the third where it has none, ``age 2`` for the second ``age``.
 
-    The first column may have an empty name: it is the index that pandas writes.
+    With ``index`` the first column may have an empty name: it is the index that pandas writes.
     """
     taken, distinct = set(names), list(names)
-    unnamed = [at for at, name in enumerate(names) if at and not name.strip()]
+    unnamed = [at for at, name in enumerate(names) if (at or not index) and not name.strip()]
     repeated = [at for at, name in enumerate(names) if name.strip() and name in names[:at]]
     for at in (*unnamed, *repeated):
         stem, number = (names[at], 2) if at in repeated else ("column", at + 1)
@@ -759,13 +759,17 @@ def _from_columns(columns: Mapping[Any, Any], where: str) -> pyarrow.Table:
     return pyarrow.table(arrays)
 
 
-def _from_frame(source: Any, name: str) -> pyarrow.Table:
+def _from_frame(source: Any, name: str, notes: Notes | None) -> pyarrow.Table:
     import pyarrow
 
     if isinstance(source, pyarrow.Table):
         return source
     if _is_lazy(source):
         source = source.collect()
+    if notes is not None and hasattr(source, "set_axis"):  # pandas has columns with equal names, or None or NaN
+        names = ["" if str(label) in ("None", "nan", "<NA>") else str(label) for label in source.columns]
+        if "" in names or len(set(names)) < len(names):
+            source = source.set_axis(_distinct_names(names, notes, index=False), axis=1)
     if isinstance(source, pyarrow.RecordBatch):
         return pyarrow.Table.from_batches([source])
     try:

@@ -4,10 +4,13 @@ import csv
 
 import numpy as np
 import pandas as pd
+from starlette.testclient import TestClient
 
 from hardpan import Dataset, auditing
 from hardpan.auditing.contents import row_contents, telling_order
 from hardpan.auditing.example_table import read_example_table
+from hardpan.web.explorer import create_app
+from hardpan.web.explorer.review import ReviewSite
 
 BARE = {"ensemble": "none", "flow": "none"}
 
@@ -71,3 +74,32 @@ def test_the_list_of_labels_has_the_rows_and_is_taken_as_corrections(tmp_path):
     assert "suggested" in {item.code for item in corrected.warnings}
     shown = [table for part in report.sections() for table in (*part.tables, *part.folded)]
     assert any("signal" in getattr(item, "columns", ()) for item in shown)
+
+
+def test_answers_of_a_review_are_corrections_of_the_next_audit_in_the_same_folder(tmp_path):
+    table, source, folder = frame(), tmp_path / "data.csv", tmp_path / "audit"
+    truth = table["label"].copy()
+    table.loc[[3, 40, 77], "label"] = np.where(table.loc[[3, 40, 77], "label"] == "a", "b", "a")
+    table.to_csv(source, index=False)
+    settings = {"predictions": {"known": np.where(truth.to_numpy()[:, None] == ["a", "b"], 0.97, 0.03)}}
+    first = auditing.audit(source, **settings, held_out=True, **BARE, out=folder)
+    assert f"{source}@{folder}/corrections.csv" in first.next_command
+    app = create_app(read_example_table(folder), folder=folder)
+    client = TestClient(app, base_url="http://127.0.0.1")
+    queue = client.get("/api/review").json()["items"]
+    answers = {"positions": list(range(len(queue))), "verdict": "accepted", "right_class": ""}
+    assert client.post("/api/review", json=answers).json()["judged"] == len(queue) > 0
+    review = ReviewSite(read_example_table(folder), folder, 40)
+    for at, name in enumerate(review.review.id):
+        row = int(np.flatnonzero(first.evidence.dataset.ids == name)[0])
+        wrong = truth[row] != table["label"][row]
+        review.judge({"position": at, "verdict": "wrong" if wrong else "right", "right_class": truth[row] * wrong})
+    again = auditing.audit(f"{source}@{folder}/corrections.csv", **settings, held_out=True, **BARE, out=folder)
+    names = np.array(again.evidence.dataset.class_names)
+    corrected = {int(row) for row in np.flatnonzero(names[again.evidence.labels] == truth)}
+    assert len(corrected) == 300 - (3 - len(queue))
+    assert not len(again.evidence.issues)
+    assert again.next_command == first.next_command
+    reviewed = Dataset.open(f"{source}@{folder}/review.csv")
+    found = {3, 40, 77} & {int(row) for row in review.review.row[review.review.verdict == "wrong"]}
+    assert (names[reviewed.labels] == truth).sum() == 297 + len(found)

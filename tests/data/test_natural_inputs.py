@@ -355,6 +355,26 @@ WORKS = [
         codes=("repeated_column",),
     ),
     Works(
+        "frame with a column twice, and one without a name",
+        lambda f: frame(d=X[:, 0], e=X[:, 1]).set_axis(["a", "b", "c", "label", "a", None], axis=1),
+        (30, 5),
+        features=(*ABC, "a 2", "column 6"),
+        codes=("repeated_column", "unnamed_column"),
+    ),
+    Works(
+        "frame of features with a column twice beside labels",
+        lambda f: (frame()[["a", "a", "b"]], Y),
+        features=("a", "a 2", "b"),
+        classes=NUMBERED,
+        codes=("repeated_column",),
+    ),
+    Works(
+        "days before months, as a time",
+        lambda f: frame(day=[f"{k + 1}-2-2020" for k in range(29)] + ["1-3-2020"]),
+        features=ABC,
+        options={"columns": {"time": "day"}},
+    ),
+    Works(
         "rows without a label",
         lambda f: pandas.concat([frame(), frame(label=[None, "", " "] * 10)]),
         features=ABC,
@@ -633,7 +653,10 @@ class Refused:
 
 REFUSED = [
     Refused(
-        "a frame with a column twice", lambda f: pandas.DataFrame([[1, 2, 0]], columns=["a", "a", "label"]), "a"
+        "days or months first, as a time",
+        lambda f: frame(day=[f"{1 + k % 9}/{1 + k % 7}/2020" for k in range(30)]),
+        "day/month.*month/day",
+        {"columns": {"time": "day"}},
     ),
     Refused("a frame of objects", lambda f: frame(z=[object()] * 30), "frame|column"),
     Refused("a series", lambda f: frame()["a"], "x must"),

@@ -53,6 +53,33 @@ def test_dawid_and_skene_is_a_fixed_point_of_its_own_equations():
     np.testing.assert_allclose(again / again.sum(axis=1, keepdims=True), posterior, atol=1e-6)
 
 
+def plain_dawid_skene(answers, k, steps=4000):
+    """The same estimate by as many plain steps as it takes, with a dense (n, A, K) array of answers."""
+    cast = (answers[:, :, None] == np.arange(k)).astype(float)
+    posterior = cast.sum(axis=1) / cast.sum(axis=(1, 2))[:, None]
+    for _ in range(steps):
+        mass = np.tensordot(posterior, cast, (0, 0)).transpose(1, 0, 2)  # annotator, class, answer
+        logs = np.log(np.maximum(mass, 1e-300)) - np.log(np.maximum(mass.sum(axis=2, keepdims=True), 1e-300))
+        sums = np.log(posterior.mean(axis=0)) + np.tensordot(cast, logs, ((1, 2), (0, 2)))
+        new = np.exp(sums - sums.max(axis=1, keepdims=True))
+        new /= new.sum(axis=1, keepdims=True)
+        if np.abs(new - posterior).max() < 1e-9:
+            break
+        posterior = new
+    return new
+
+
+def test_dawid_and_skene_of_many_annotators_is_that_of_as_many_steps_as_it_takes():
+    rng = np.random.default_rng(5)
+    truth, skill = rng.integers(0, 4, 250), rng.uniform(0.4, 0.95, 40)
+    given = np.where(rng.random((250, 40)) < skill, truth[:, None], rng.integers(0, 4, (250, 40)))
+    given[rng.random(given.shape) > 0.12] = -1
+    given = given[(given >= 0).any(axis=1)]
+    found, expected = by_name(given, n_classes=4)[DAWID_SKENE].posterior, plain_dawid_skene(given, 4)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    assert np.abs(plain_dawid_skene(given, 4, steps=100) - expected).max() > 0.01  # so few do not converge
+
+
 def test_crowdlab_follows_its_formulas():
     _, answers, _, probs = drawn(80)
     found = by_name(answers, probs=probs)[CROWDLAB]

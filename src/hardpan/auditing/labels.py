@@ -139,14 +139,18 @@ def label_issues(audit: str | os.PathLike[str] | Examples) -> LabelIssues:
 
 
 def saved_count(folder: str | os.PathLike[str], dataset: Dataset) -> LabelCount | None:
-    """What the review in an audit's folder says; None without one, or before every stratum has a verdict."""
+    """What the review in an audit's folder says; None without one, or before every stratum has a verdict.
+
+    None also where labels of the review were corrected since: it says nothing of how many are wrong now.
+    """
     path = Path(folder) / FILE
     if not path.is_file():
         return None
     review = LabelReview.read(path)
     label_of = dict(zip(dataset.ids.tolist(), np.array(dataset.class_names)[dataset.require_labels()], strict=True))
-    if any(label_of.get(name) != label for name, label in zip(review.id.tolist(), review.label, strict=True)):
+    same = [label_of.get(name) == label for name, label in zip(review.id.tolist(), review.label, strict=True)]
+    if not any(same):
         raise InputError(
             f"{path}: reviews labels that these data do not have; move it away or audit into another folder"
         )
-    return count_wrong(review) if review.complete else None
+    return count_wrong(review) if review.complete and all(same) else None

@@ -23,6 +23,7 @@ from hardpan.auditing.labels import outvoted_labels
 from hardpan.auditing.near_copies import find_near_copies
 from hardpan.auditing.shift import order_shift_facts, shift_facts
 from hardpan.auditing.text_facts import text_facts
+from hardpan.auditing.unusual import unusual_facts
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.estimates import Estimate
 
@@ -34,7 +35,7 @@ FEW_PER_CLASS = 5
 BROKEN_CLASSES = 0.05  # of the test set, examples of classes that train lacks
 MANY_LABELS = 0.05  # wrong ones that make the problem a severe one
 LARGE_ENOUGH = 0.005  # a test set that shows smaller differences of independent models is not called small
-TRIFLES = ("small-test", "fresh", "constant-columns", "channels-first", "data", "duplicates")
+TRIFLES = ("small-test", "fresh", "constant-columns", "channels-first", "data", "duplicates", "outliers")
 """Kinds whose notes say nothing about the error of a model on this test set."""
 
 KINDS = (
@@ -56,6 +57,8 @@ KINDS = (
     "label-words",
     "templates",
     "text-quality",
+    "image-quality",
+    "outliers",
     "constant-columns",
     "channels-first",
     "data",
@@ -521,11 +524,11 @@ def _shift_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
         yield BenchmarkProblem("order", "note", of="train" if facts["split"] else "all", details=facts)
 
 
-def _text_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
-    """What texts show by themselves: facts."""
-    for kind, rows, details in text_facts(evidence):
+def _fact_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
+    """What texts, images and distances show by themselves: facts."""
+    for kind, rows, searched, details in (*text_facts(evidence), *unusual_facts(evidence)):
         severities = ("note", 0.0, "note")
-        yield _counted_problem(evidence, kind, rows, len(evidence.dataset), severities, of="all", details=details)
+        yield _counted_problem(evidence, kind, rows, searched, severities, of="all", details=details)
 
 
 def _permuted_class_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
@@ -549,7 +552,7 @@ DETECTORS: tuple[Callable[[Evidence], Iterator[BenchmarkProblem]], ...] = (
     _class_problems,
     _problems_of_columns,
     _shift_problems,
-    _text_problems,
+    _fact_problems,
     _permuted_class_problems,
     _fresh_data_note,
     _label_problems,

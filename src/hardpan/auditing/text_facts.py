@@ -136,8 +136,8 @@ def template_facts(texts: NDArray[Any]) -> dict[str, dict[str, Any]]:
     return templates
 
 
-def text_facts(evidence: Evidence) -> Iterator[tuple[str, Labels, dict[str, Any]]]:
-    """Kind, rows and details of the notes "text-quality", "label-words" and "templates"."""
+def text_facts(evidence: Evidence) -> Iterator[tuple[str, Labels, int, dict[str, Any]]]:
+    """Kind, rows, rows searched, and details of the notes "text-quality", "label-words" and "templates"."""
     dataset = evidence.dataset
     if dataset.texts is None:
         return
@@ -145,14 +145,14 @@ def text_facts(evidence: Evidence) -> Iterator[tuple[str, Labels, dict[str, Any]
     if quality:
         rows = np.unique(np.concatenate([item for item, _ in quality.values()]))
         counts = {kind: len(item) for kind, (item, _) in quality.items()}
-        yield "text-quality", rows, {"counts": counts} | quality.get("cut", (rows, {}))[1]
+        yield "text-quality", rows, len(dataset), {"counts": counts} | quality.get("cut", (rows, {}))[1]
     words = label_word_facts(dataset.texts, evidence.labels, dataset.class_names)
     if words is not None:
-        yield "label-words", words.pop("rows"), words
+        yield "label-words", words.pop("rows"), len(dataset), words
     for end, item in template_facts(dataset.texts).items():
         rows = item["rows"]
         own = np.bincount(evidence.labels[rows], minlength=dataset.n_classes)
         share = own / np.maximum(1, np.bincount(evidence.labels, minlength=dataset.n_classes))
         most, least = int(share.argmax()), int(share.argmin())
         by_class = {dataset.class_names[c]: float(share[c]) for c in (most, least)}
-        yield "templates", rows, {"place": end, "words": item["words"], "classes": by_class}
+        yield "templates", rows, len(dataset), {"place": end, "words": item["words"], "classes": by_class}

@@ -3,7 +3,8 @@ bytes.
 
 The class is the folder's name; classes are numbered in the order of their names. Images are turned as their EXIF
 orientation says. Grey images give (N, H, W), colour (N, H, W, 3), a mixture colour. Images of several sizes are
-resized: the shorter side to S, then the centre S × S; S is ``resize``, or the median shorter side but at most 64.
+resized: the shorter side to S, then the centre S × S; S is ``resize``, or the median shorter side but at most 64;
+the metadata has the ``width`` and ``height`` of each.
 Files that cannot be read as images are left out, and one warning lists them; more than half of them are refused.
 """
 
@@ -58,7 +59,7 @@ def read_image_folder(path: Path, *, resize: int | None = None) -> Dataset:
     pictures, official = class_folder_files(path, ignored)
     files, splits, classes = zip(*pictures, strict=True)
     relative = np.array([os.path.relpath(file, path).replace(os.sep, "/") for file in files])
-    x, decoded, notes = decoded_images(files, str(path), resize, names=relative)
+    x, decoded, sizes, notes = decoded_images(files, str(path), resize, names=relative)
     if ignored:
         notes += (
             DataWarning(f"what is beside class folders or images was ignored: {few(ignored)}", "ignored_files"),
@@ -72,7 +73,7 @@ def read_image_folder(path: Path, *, resize: int | None = None) -> Dataset:
         labels[decoded].astype(np.int64),
         tuple(class_names.tolist()),
         np.array(splits)[decoded] if official else None,
-        metadata={"path": relative[decoded]},
+        metadata={"path": relative[decoded]} | sizes,
         source=name,
         warnings=notes,
     )
@@ -84,8 +85,10 @@ def decoded_images(
     resize: int | None = None,
     *,
     names: Sequence[str] | NDArray[np.str_] | None = None,
-) -> tuple[NDArray[np.uint8], NDArray[np.int64], tuple[DataWarning, ...]]:
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], dict[str, NDArray[np.int64]], tuple[DataWarning, ...]]:
     """Pictures as one array of uint8, (N, H, W) or (N, H, W, 3), and the rows of those that could be read.
+
+    The third result has the width and the height of each of these by name, where pictures have several sizes.
 
     Args:
         pictures: files, or the bytes of files.
@@ -102,7 +105,7 @@ def decoded_images(
 
     sizes: Counter[tuple[int, int]] = Counter()
     unreadable: dict[int, InputError] = {}
-    shorter = np.zeros(len(pictures), dtype=np.int32)
+    sides = np.zeros((len(pictures), 2), dtype=np.int64)
     colour = False
     for row, item in enumerate(pictures):
         try:
@@ -111,13 +114,13 @@ def decoded_images(
             unreadable[row] = error
             continue
         sizes[size] += 1
-        shorter[row] = min(size)
+        sides[row] = size
         colour |= not grey
     _refuse_most_unreadable(unreadable, len(pictures), where)
     notes: tuple[DataWarning, ...] = ()
     side = resize
     if side is None and len(sizes) > 1:
-        side = max(1, min(DEFAULT_SIDE, int(np.median(shorter[shorter > 0]))))
+        side = max(1, min(DEFAULT_SIDE, int(np.median(sides.min(axis=1)[sides[:, 0] > 0]))))
         listed = ", ".join(f"{width} × {height} ({count:,})" for (width, height), count in sizes.most_common(3))
         more = f" and {len(sizes) - 3} more sizes" if len(sizes) > 3 else ""
         message = (
@@ -153,7 +156,8 @@ def decoded_images(
             f"{why}); replace or remove them"
         )
         notes += (DataWarning(message, "unreadable_images"),)
-    return x[: len(decoded)], np.array(decoded, dtype=np.int64), notes
+    several = {"width": sides[decoded, 0], "height": sides[decoded, 1]} if len(sizes) > 1 else {}
+    return x[: len(decoded)], np.array(decoded, dtype=np.int64), several, notes
 
 
 def _refuse_most_unreadable(unreadable: dict[int, InputError], n: int, where: str) -> None:

@@ -535,13 +535,14 @@ def open_corrected(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset:
     """Replace labels by those in the column ``corrected_label`` and leave out examples tagged "exclude".
 
     ``hardpan browse`` writes such a file, and every command takes it: ``hardpan audit digits@corrections.csv``. The
-    list of an audit, ``problems/labels.csv``, is taken, too: without a column ``corrected_label`` the labels of its
-    rows become those of ``suggested``, and a warning of the dataset says how many.
+    review of a random sample, ``review.csv``, and the list of an audit, ``problems/labels.csv``, are taken, too:
+    without a column ``corrected_label`` labels become those of ``right_class``, or of ``suggested``, and then a
+    warning of the dataset says how many.
 
     Args:
         dataset: labelled examples.
-        path: a CSV with the columns ``id`` and ``corrected_label``, or ``suggested`` (empty: the label stays), and
-            optionally ``tags`` (separated by semicolons).
+        path: a CSV with the columns ``id`` and ``corrected_label``, ``right_class`` or ``suggested`` (empty: the
+            label stays), and optionally ``tags`` (separated by semicolons).
 
     Example:
         >>> import pathlib
@@ -558,7 +559,7 @@ def open_corrected(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset:
         raise InputError(f"{dataset.name}: has no labels to correct; give a labelled dataset")
     file = existing_file(path, "corrections")
     columns = read_columns(file, text=True, empty=True)
-    column = "corrected_label" if "corrected_label" in columns else "suggested"
+    column = next((name for name in ("corrected_label", "right_class") if name in columns), "suggested")
     if not {"id", column} <= set(columns):
         raise InputError(
             f": {file} needs the columns id and corrected_label; got {few(columns)}", argument="corrections"

@@ -25,7 +25,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -240,7 +240,7 @@ def from_tables(
         elif "split" in options.given_columns():
             raise InputError(f": {where}split does not apply if each split has its own file", argument="columns")
     metadata: dict[str, NDArray[Any]] = {
-        role: _column_values(table, roles[role], where).astype(np.str_) for role in KEPT_ROLES if role in roles
+        role: _kept_column(table, role, roles[role], where) for role in KEPT_ROLES if role in roles
     }
     table, noted = _with_missing_words(table, meaning)
     table, meaning, dates = _with_date_parts(table, meaning)
@@ -274,7 +274,7 @@ def from_tables(
         if types.is_struct(column.type) and column.type.get_field_index("path") >= 0:
             paths = compute.struct_field(column, "path").to_pylist()
             metadata |= {"path": np.array([path or "" for path in paths], dtype=np.str_)} if any(paths) else {}
-    metadata["row"] = rows
+    metadata = {**features.sizes, **metadata, "row": rows}
     return Dataset(
         name=options.name or name,
         x=x,
@@ -316,9 +316,10 @@ def _joined_texts(table: pyarrow.Table, names: Sequence[str], where: str) -> NDA
 def from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Mapping[str, Any]) -> Dataset:
     """A dataset of data frames of features and labels apart from them."""
     tables: dict[str, list[Any]] = {}
+    found: Notes = []
     label = "label"
     for key, frame, y in parts:
-        table = read_table(frame)
+        table = read_table(frame, notes=found)
         what = f"y_{key}" if key else "y"
         mine: Any = getattr(frame, "index", None)
         theirs: Any = getattr(y, "index", None)
@@ -339,7 +340,8 @@ def from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Mapp
             "does not apply to a data frame, whose columns have names; leave it out", argument="feature_names"
         )
     settings = DataOptions(label=label, class_names=options.get("class_names"), name=options.get("name", "frame"))
-    dataset, ids = from_tables(tables, settings, split=official, source="frame"), options.get("ids")
+    notes = [DataWarning(*note) for note in dict.fromkeys(found)]
+    dataset, ids = from_tables(tables, settings, split=official, notes=notes, source="frame"), options.get("ids")
     metadata = {
         str(key): arguments.column(f"metadata[{key!r}]", np.asarray(values), n)
         for key, values in (options.get("metadata") or {}).items()
@@ -563,34 +565,33 @@ def _with_missing_words(table: pyarrow.Table, meaning: _Meaning) -> tuple[pyarro
 
 _DATE_FORMATS = [
     day + time
-    for day in ("%Y-%m-%d", "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y")
+    for day in ("%Y-%m-%d", "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y")
     for time in ("", " %H:%M:%S", " %H:%M", "T%H:%M:%S")
 ]
 _DATE_LIKE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:\d{2}(:\d{2})?)?")
 
 
-def _dates_of_column(column: Any) -> NDArray[np.datetime64] | None:
-    """The seconds of a column of dates, NaT where missing; None of another column.
+def _dates_of_column(column: Any) -> tuple[NDArray[np.datetime64], list[str]] | None:
+    """The seconds of a column of dates, NaT where missing, and the formats that read it; None of another column.
 
     Text is dates where one format reads every filled cell; of several that do, the first of ``_DATE_FORMATS``.
     """
     import pyarrow
     from pyarrow import compute, types
 
+    fitting: list[str] = []
     if _column_kind(column.type) == "text":
         filled = compute.if_else(pyarrow.array(_filled_cells(column)), column, None)
         texts = filled.drop_null().unique()
         if not len(texts) or not all(_DATE_LIKE.fullmatch(text.strip()) for text in texts[:100].to_pylist()):
             return None
-        fitting = (
-            form
-            for form in _DATE_FORMATS
-            if not compute.strptime(texts, format=form, unit="s", error_is_null=True).null_count
-        )
-        form = next(fitting, None)
-        if form is None:
+        fitting = _DATE_FORMATS
+        for some in (texts[:100], texts):
+            parsed = {form: compute.strptime(some, format=form, unit="s", error_is_null=True) for form in fitting}
+            fitting = [form for form in fitting if not parsed[form].null_count]
+        if not fitting:
             return None
-        column = compute.strptime(filled, format=form, unit="s")
+        column = compute.strptime(filled, format=fitting[0], unit="s")
     elif not (types.is_date(column.type) or types.is_timestamp(column.type)):
         return None
     if types.is_timestamp(column.type) and column.type.tz is not None:
@@ -598,19 +599,35 @@ def _dates_of_column(column: Any) -> NDArray[np.datetime64] | None:
             column = compute.local_timestamp(column)
         except pyarrow.ArrowInvalid as error:
             raise InputError(f"time zone {column.type.tz!r} is not known; save the dates in UTC") from error
-    return np.asarray(column.to_numpy(zero_copy_only=False)).astype("datetime64[s]")
+    return np.asarray(column.to_numpy(zero_copy_only=False)).astype("datetime64[s]"), fitting
+
+
+def _kept_column(table: pyarrow.Table, role: str, name: str, where: str) -> NDArray[Any]:
+    """The column of groups or times; times that begin with the day or the month become 2024-05-31T00:00:00."""
+    dates = _dates_of_column(table.column(name)) if role == "time" else None
+    if dates is None or not dates[1] or dates[1][0].startswith("%Y"):
+        return _column_values(table, name, where).astype(np.str_)
+    if len(dates[1]) > 1:
+        raise InputError(
+            f": {where}{name} reads as day/month/year and as month/day/year, which are different orders; write "
+            "dates as 2024-05-31",
+            argument="columns",
+        )
+    return dates[0].astype(np.str_)
 
 
 def _with_date_parts(table: pyarrow.Table, meaning: _Meaning) -> tuple[pyarrow.Table, _Meaning, list[DataWarning]]:
     """The table with the year, month, weekday and hour of each date among its features, as far as they differ."""
     import pyarrow
 
-    features, dates, parts_of = list[str](), list[str](), list[str]()
+    features, dates, parts_of, either = list[str](), list[str](), list[str](), list[str]()
     for name in meaning.features:
-        moments = _dates_of_column(table.column(name))
-        if moments is None:
+        read = _dates_of_column(table.column(name))
+        if read is None:
             features.append(name)
             continue
+        moments, fitting = read
+        either += [name] if len(fitting) > 1 else []
         gap, days = np.isnat(moments), moments.astype("datetime64[D]")
         months = days.astype("datetime64[M]").astype(np.int64)
         parts = {
@@ -629,6 +646,10 @@ def _with_date_parts(table: pyarrow.Table, meaning: _Meaning) -> tuple[pyarrow.T
     if not parts_of:
         return table, meaning, []
     message = f"dates are used by their parts: {few(parts_of)}; a split by time needs --column time={dates[0]}"
+    if either:
+        message += (
+            f". Read as day/month/year, but month/day/year fits as well: {few(either)}; write them as 2024-05-31"
+        )
     meaning = replace(meaning, features=tuple(features))
     return table, meaning, [DataWarning(message, "dates", tuple(dates))]
 
@@ -658,7 +679,7 @@ def _column_kind(kind: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Features:
-    """x, its column names, the columns that are not features, warnings, the columns before encoding, and rows of x.
+    """x, its column names, columns that are no features, warnings, columns before encoding, rows of x, image sizes.
 
     ``rows`` are those of the table that could be read; None where all were.
     """
@@ -669,6 +690,7 @@ class _Features:
     notes: list[DataWarning]
     native: TableFeatures | None = None
     rows: NDArray[np.int64] | None = None
+    sizes: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
 
 def _features_by_kind(table: pyarrow.Table, meaning: _Meaning, where: str) -> dict[str, list[str]]:
@@ -856,6 +878,6 @@ def _image_features(
     if column.null_count == len(column):
         _refuse_empty_cells(column, f"{where}{pictures[0]}", "save the images inside the file")
     cells = [b"" if cell is None else cell for cell in column.to_pylist()]
-    x, rows, notes = decoded_images(cells, where.rstrip(": ") or "table", resize)
+    x, rows, sizes, notes = decoded_images(cells, where.rstrip(": ") or "table", resize)
     rest = [name for name in (*meaning.features, *meaning.others) if name != pictures[0]]
-    return _Features(x, (), rest, list(notes), rows=None if len(rows) == len(cells) else rows)
+    return _Features(x, (), rest, list(notes), rows=None if len(rows) == len(cells) else rows, sizes=sizes)

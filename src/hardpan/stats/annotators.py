@@ -20,7 +20,7 @@ from hardpan.stats.intervals import share
 
 ALPHA_RESAMPLES = 1000
 MAJORITY, DAWID_SKENE, CROWDLAB = "majority", "Dawid–Skene", "CROWDLAB"
-_STEPS, _TOLERANCE = 200, 1e-7
+_STEPS, _TOLERANCE = 200, 1e-6
 _LEAST = 1e-10  # of a probability whose logarithm is taken
 _LEAST_WEIGHT = 1e-6
 
@@ -63,7 +63,8 @@ def consensus(
     - Majority: the proportions of the answers; quality is how often an annotator agrees with the majority of the
       others (ties split).
     - Dawid–Skene: P(k | answers of i) ∝ π_k Π_a θ_a[k, y_ia], with π and each annotator's confusion matrix θ_a by
-      maximum likelihood (EM); quality is Σ_k π_k θ_a[k, k].
+      maximum likelihood (EM from the majority, extrapolated by SQUAREM until no probability changes by 1e-6);
+      quality is Σ_k π_k θ_a[k, k].
     - CROWDLAB: the weighted mean of the model's probabilities and of one vector per answer, which has P, how often
       annotators agree with the majority, for the answer and (1 − P)/(K − 1) for each other class. The weight of an
       annotator is 1 − (1 − s_a)/(1 − m), with s_a the agreement with other annotators and m that of the most
@@ -79,7 +80,8 @@ def consensus(
         seed: of the answers that are held back.
 
     Source: Dawid and Skene (1979), Maximum likelihood estimation of observer error-rates using the EM algorithm;
-    Goh, Tkachenko and Mueller (2022), CROWDLAB.
+    Varadhan and Roland (2008), Simple and globally convergent methods for accelerating the convergence of any EM
+    algorithm; Goh, Tkachenko and Mueller (2022), CROWDLAB.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -161,21 +163,34 @@ def _dawid_skene(answers: NDArray[Any], k: int) -> tuple[Floats, Floats]:
     rows, who = np.nonzero(answers >= 0)
     cells = who * k + answers[rows, who]
     gave = sparse.csr_array((np.ones(len(rows)), (cells, rows)), shape=(annotators * k, n))
-    posterior = _majority(answers, k)[0]
-    prior, confusion = posterior.mean(axis=0), np.zeros((annotators, k, k))
-    for _ in range(_STEPS):
+    given_by = sparse.csr_array(gave.T)
+
+    def step(posterior: Floats) -> tuple[Floats, float, Floats]:
+        """The next posterior, the log-likelihood before it, and Σ_k π_k θ_a[k, k] of each annotator."""
         prior = posterior.mean(axis=0)
         counts = (gave @ posterior).reshape(annotators, k, k)  # annotator, answer, class
         confusion = counts / np.maximum(counts.sum(axis=1, keepdims=True), _LEAST)
-        logs = gave.T @ np.log(confusion.reshape(-1, k) + _LEAST) + np.log(prior + _LEAST)
-        new = np.exp(logs - logs.max(axis=1, keepdims=True))
-        new /= new.sum(axis=1, keepdims=True)
-        change = float(np.abs(new - posterior).max())
-        posterior = new
-        if change < _TOLERANCE:
+        logs = given_by @ np.log(confusion.reshape(-1, k) + _LEAST) + np.log(prior + _LEAST)
+        largest = logs.max(axis=1, keepdims=True)
+        powers = np.exp(logs - largest)
+        sums = powers.sum(axis=1, keepdims=True)
+        return powers / sums, float((largest + np.log(sums)).sum()), np.einsum("akk,k->a", confusion, prior)
+
+    posterior = _majority(answers, k)[0]
+    for _ in range(_STEPS):
+        first, _, _ = step(posterior)
+        second, reached, quality = step(first)
+        if np.abs(second - first).max() < _TOLERANCE:
             break
-    quality = np.einsum("akk,k->a", confusion, prior)
-    return posterior, np.where((answers >= 0).any(axis=0), quality, np.nan)
+        change = first - posterior
+        curve = second - first - change
+        length = np.sqrt((change**2).sum() / max(float((curve**2).sum()), _LEAST))
+        posterior = second
+        if length > 1:  # an extrapolation, taken where it is as likely
+            ahead = np.maximum(first + (2 * length - 1) * change + length**2 * curve, 0.0)
+            ahead, likely, _ = step(ahead / ahead.sum(axis=1, keepdims=True))
+            posterior = ahead if likely >= reached else second
+    return second, np.where((answers >= 0).any(axis=0), quality, np.nan)
 
 
 def _crowdlab(answers: NDArray[Any], k: int, probs: Floats) -> tuple[Floats, Floats]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hardpan.auditing.problems import ALPHA, BenchmarkProblem
+from hardpan.auditing.unusual import LIMIT
 from hardpan.errors import counted
 from hardpan.estimates import Estimate
 from hardpan.pages import formatting
@@ -383,6 +384,36 @@ def _text_quality_words(problem: BenchmarkProblem) -> tuple[str, str]:
     return f"Texts: {formatting.listed(words)}", advice
 
 
+def _image_quality_words(problem: BenchmarkProblem) -> tuple[str, str]:
+    counts = problem.details["counts"]
+    words = [f"{n:,} {'nearly of ' if word == 'one colour' else ''}{word}" for word, n in counts.items()]
+    advice = "One colour: pixels deviate by at most 1 % of their range. "
+    if {*counts} - {"one colour"}:
+        advice += f"The others, on a logarithmic scale, {_unusual_words(problem)}. "
+    return (
+        f"Unusual images: {formatting.listed(words)}",
+        advice + "Look at them: whether they belong is not tested.",
+    )
+
+
+def _outlier_words(problem: BenchmarkProblem) -> tuple[str, str]:
+    count = _problem_count(problem)
+    return (
+        f"{counted(count, problem.noun)} {'is' if count == 1 else 'are'} far from all others",
+        f"Mean distances to the five nearest of {problem.count.n if problem.count else 0:,} different "
+        f"{problem.noun}s; on a logarithmic scale {_unusual_words(problem)}. Rare kinds look like this, and errors "
+        "of measurement.",
+    )
+
+
+def _unusual_words(problem: BenchmarkProblem) -> str:
+    """What makes a value unusual, and how many of a normal distribution would be."""
+    expected = formatting.number(problem.details["expected"], 2)
+    return (
+        f"more than {LIMIT:g} robust deviations from the median (of as many normal values, {expected} on each side)"
+    )
+
+
 def _label_word_words(problem: BenchmarkProblem) -> tuple[str, str]:
     details = problem.details
     classes = [f"{name} ({formatting.percent(share, 0.01)})" for name, share in details["classes"]]
@@ -473,6 +504,8 @@ _PROBLEM_WORDS = {
     "groups": _group_words,
     "order": _order_words,
     "text-quality": _text_quality_words,
+    "image-quality": _image_quality_words,
+    "outliers": _outlier_words,
     "label-words": _label_word_words,
     "templates": _template_words,
 }
@@ -488,6 +521,7 @@ LINKS = {
     "labels": ("problems/labels.csv", "labels.csv"),
     **dict.fromkeys(("test-copies", "near-copies", "conflicting-labels", "duplicates"), ("#copies", "see them")),
     **dict.fromkeys(("missing-classes", "imbalance"), ("#classes", "see them")),
+    **dict.fromkeys(("image-quality", "outliers"), ("#unusual", "see them")),
 }
 """Where the examples of a problem are listed, and the words of the link."""
 
@@ -517,11 +551,11 @@ def problem_lines(
 
 def _problem_thumbnails(problem: BenchmarkProblem, sections: Sequence[Section]) -> Chart | None:
     """A few pictures of a problem: the first ones of its gallery."""
-    key = {"labels": "labels", "test-copies": "copies", "near-copies": "copies"}.get(problem.kind)
+    key = {"labels": "labels", "test-copies": "copies", "near-copies": "copies", "image-quality": "unusual"}
     charts = [
         chart
         for section in sections
-        if section.key == key and problem.severity != "note"
+        if section.key == key.get(problem.kind) and (problem.severity != "note" or section.key == "unusual")
         for chart in (*section.charts, *section.folded)
         if isinstance(chart, Chart) and chart.drawing == "gallery"
         if chart.options.get("of") in (None, problem.of)

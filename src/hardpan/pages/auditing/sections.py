@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from hardpan.confusion.label_noise import LabelIssues
 
 GALLERY = 12
+UNUSUAL = ("image-quality", "outliers")
 PHOTOGRAPH = 32  # pixels a side, from which on an encoder is recommended for images in colour
 COLUMNS = 20  # classes that are drawn as upright bars
 OPEN_ROWS = 8  # of a table that is open on the page
@@ -82,6 +83,7 @@ def audit_sections(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
         parts.append(models_section(evidence))
     if evidence.slices is not None:
         parts.append(slices_section(evidence, evidence.slices))
+    parts += [unusual_section(evidence, some)] if (some := [p for p in problems if p.kind in UNUSUAL]) else []
     parts.append(contents_section(evidence))
     if evidence.flow is not None:
         parts.append(flow_section(evidence.flow))
@@ -548,6 +550,35 @@ def slices_section(evidence: Evidence, slices: ErrorSlices) -> Section:
         tables=(Table("Slices with a higher error", columns, rows),) if rows else (),
         key="slices",
         short="Error slices",
+    )
+
+
+def unusual_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> Section:
+    """Unusual images, and rows far from all others: pictures of them, or their contents."""
+    charts: list[Chart] = []
+    tables: list[Table] = []
+    for item in problems:
+        rows, names = np.array(item.rows), evidence.dataset.class_names
+        said = item.details.get("words") or [formatting.number(away) for away in item.details["distances"]]
+        if evidence.is_images:
+            title = "Unusual images" if "words" in item.details else "Far from all others: mean distance"
+            charts.append(_section_gallery(evidence, rows, said[:GALLERY], title, "all"))
+            continue
+        shown, cells = _content_cells(evidence, rows[:MOST_LISTED])
+        listed = (
+            (evidence.dataset.place(row), names[evidence.labels[row]], away, *cells[row])
+            for row, away in zip(rows[:MOST_LISTED].tolist(), said, strict=False)
+        )
+        columns = ("example", "label", "mean distance", *shown)
+        tables.append(Table("Examples far from all others", columns, tuple(listed)))
+    return Section(
+        title_and_advice(problems[0])[0],
+        tuple(map(problem_sentences, problems)),
+        charts=tuple(charts),
+        tables=tuple(dataclasses.replace(table, rows=table.rows[:OPEN_ROWS]) for table in tables),
+        folded=tuple(table for table in tables if len(table.rows) > OPEN_ROWS),
+        key="unusual",
+        short="Unusual examples",
     )
 
 
