@@ -155,7 +155,7 @@ def finish(project: replicate.Project) -> tuple[int, bool]:
 def planted(project: replicate.Project, model: Any) -> tuple[dict[str, float], dict[str, bool]]:
     """The chance that an image is selected for its own class, and whether the classifier is right on it."""
     rows = [row for kind in ("original", "candidate") for row in stored_images(project, kind)]
-    x = np.stack([project.pixels(row.id, row.row) for row in rows])
+    x = np.stack([project.example(row.id, row.row) for row in rows])
     posterior = model.predict_proba(flat(x))
     labels = np.array([row.class_index for row in rows])
     own = posterior[np.arange(len(rows)), labels]

@@ -196,7 +196,7 @@ def check_damage_is_found(project):
     kept = picture.read_bytes()
     picture.write_bytes(project.pool_file(drawn.ids[1]).read_bytes())
     problems = project.verify().problems
-    assert any(f"{drawn.ids[0]} holds another picture" in text for text in problems)
+    assert any(f"{drawn.ids[0]} holds another image" in text for text in problems)
     picture.write_bytes(kept)
     step = sorted((project.root / "steps").glob("*.json"))[1]
     text = step.read_text()

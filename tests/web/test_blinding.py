@@ -206,7 +206,7 @@ def test_large_images_have_few_lengths_and_can_be_decoded(tmp_path):
     original = Dataset("large", x, content_ids(x), np.arange(8) % 2, ("a", "b"), source="large")
     project = replicate.Project.create(tmp_path / "project", original)
     (name,) = simulate.add_candidate_arrays(project, x[:1, ::2, ::2] // 2, [0])
-    sent = [project.blinded_picture("", 3), project.blinded_picture(name, None)]
+    sent = [project.blinded_example("", 3), project.blinded_example(name, None)]
     assert all(len(content) % 16384 == 0 and content[8:12] == b"WEBP" for content in sent)
     assert {Image.open(io.BytesIO(content)).size for content in sent} == {(200, 200)}
     project.close()
@@ -263,8 +263,8 @@ def test_candidates_are_cut_and_resized_as_originals_in_a_folder_are(tmp_path):
     original = Dataset.open(tmp_path / "pictures")
     project = replicate.Project.create(tmp_path / "project", original)
     project.add_candidates(tmp_path / "pictures")
-    shown = {project.blinded_picture(row.id, None) for row in stored(project, "candidate")}
-    assert shown == {project.blinded_picture("", row) for row in range(4)}
+    shown = {project.blinded_example(row.id, None) for row in stored(project, "candidate")}
+    assert shown == {project.blinded_example("", row) for row in range(4)}
     project.close()
 
 

@@ -131,7 +131,9 @@ def add(
     folder: ProjectFolder,
     source: Annotated[
         Path,
-        typer.Argument(metavar="SOURCE", help="Folder (CLASS/image or CLASS/KEYWORD/image), CSV or Parquet file."),
+        typer.Argument(
+            metavar="SOURCE", help="Folder (CLASS/file or CLASS/KEYWORD/file), or a table (CSV, Parquet, JSONL)."
+        ),
     ],
     options: Annotated[
         dict[str, Any],
@@ -141,7 +143,7 @@ def add(
         ),
     ],
 ) -> Report:
-    """Add candidate images, and find the keywords (sub-classes) of the originals and their quotas.
+    """Add candidates (images or texts), and find the keywords (sub-classes) of the originals and their quotas.
 
     Example: [bold]hardpan replicate add new-digits pictures/[/bold]
     """

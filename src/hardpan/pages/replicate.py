@@ -101,11 +101,11 @@ def _frequency_chart(result: AnnotationQuality) -> Chart:
 def _sample_view(result: Sample) -> View:
     missing = sum(item.missing for item in result.shortfalls)
     headline = (
-        f"{len(result.images):,} images, average selection frequency {formatting.plain(result.average_frequency)}; "
+        f"{len(result.images):,} drawn, average selection frequency {formatting.plain(result.average_frequency)}; "
         f"{len(result.fills):,} from another bin or sub-class, {missing:,} missing."
     )
     rows = tuple((image.id, image.class_name, image.fill) for image in result.fills)
-    table = Table("Images from another bin or sub-class", ("image", "class", "reason"), rows)
+    table = Table("From another bin or sub-class", ("id", "class", "reason"), rows)
     warnings = datasheet_limits(result)
     section = Section("Sample", tables=(table,) if rows else (), warnings=warnings[:MOST_LINES])
     columns = {"id": list(result.ids), **columns_of(result.images, "frequency", **{"class": "class_name"})}
@@ -116,7 +116,7 @@ def _sample_view(result: Sample) -> View:
 def _assembled_set_view(result: AssembledSet) -> View:
     lineage = result.lineage
     classes = counted(len(lineage.per_class), "class", "classes")
-    headline = f"{lineage.images:,} images in {classes} frozen in {result.folder}."
+    headline = f"{lineage.images:,} examples in {classes} frozen in {result.folder}."
     limits = (
         ()
         if result.sample is None

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 import hardpan
 from hardpan import files, tables
 from hardpan.arguments import clean_text
-from hardpan.data.images import resized_picture
 from hardpan.errors import InputError, few
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
@@ -22,13 +21,14 @@ from hardpan.files import file_hash, record
 from hardpan.replicate import database
 from hardpan.replicate.documents import UNREVIEWED, DatasheetFacts, datasheet_text
 from hardpan.replicate.duplicates import were_duplicates_found
+from hardpan.replicate.examples import Pictures, Texts
 from hardpan.replicate.folder import ProjectFolder, hash_project_rows
 from hardpan.replicate.project_sample import current_project_sample, project_sample_problems
 from hardpan.replicate.sampling import Sample
 from hardpan.report import Report
 from hardpan.tables import rows_to_columns
 
-INDEX_COLUMNS = ("id", "class", "subclass", "frequency", "votes", "fill", "source", "date", "pixels_sha256")
+INDEX_COLUMNS = ("id", "class", "subclass", "frequency", "votes", "fill", "source", "date", "sha256")
 
 
 @record
@@ -106,10 +106,12 @@ def assemble(
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
     progress("writing the files", 0.3)
-    _write_assembled_images(fresh, project, sample)
+    _write_assembled_examples(fresh, project, sample)
     if waiting:
-        rows = [(p.image_id, p.other_id, p.other_split, round(p.l2, 3), round(p.ssim, 4)) for p in waiting]
-        columns = rows_to_columns(("id", "other", "other_split", "l2", "ssim"), rows)
+        rows = [(p.image_id, p.other_id, p.other_split, round(p.ssim, 4), round(p.l2, 3)) for p in waiting]
+        columns = rows_to_columns(("id", "other", "other_split", "ssim", "l2"), rows)
+        if isinstance(project.kind, Texts):
+            columns = {"similarity" if name == "ssim" else name: columns[name] for name in list(columns)[:4]}
         files.write_text(fresh / UNREVIEWED, tables.csv_text(columns))
     facts = DatasheetFacts(project, sample, clean_text(author), clean_text(license_), unseen, waiting)
     files.write_text(fresh / "DATASHEET.md", datasheet_text(facts))
@@ -134,10 +136,9 @@ def assemble(
     return AssembledSet(str(target), lineage, len(waiting), unseen, sample)
 
 
-def _assembled_arrays(project: ProjectFolder, sample: Sample) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Pixels in the size of the originals and class numbers, in the order of the sample."""
-    shape = project.config.shape
-    x = np.stack([resized_picture(project.pixels(image.id, None), shape) for image in sample.images])
+def _assembled_arrays(project: ProjectFolder, sample: Sample) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Texts, or pixels in the size of the originals, and class numbers, in the order of the sample."""
+    x = project.kind.stacked(project.example(image.id, None) for image in sample.images)
     return x, np.array([project.config.class_index(image.class_name) for image in sample.images], dtype=np.int64)
 
 
@@ -149,7 +150,7 @@ def _check_sample(
     if missing or not sample.images:
         classes = few(sorted({item.class_name for item in sample.shortfalls}))
         raise InputError(
-            f"the sample lacks {missing} images (of {classes}); add candidates or votes, then sample again"
+            f"the sample lacks {missing} {project.kind.noun}s (of {classes}); add candidates or votes, sample again"
         )
     changed = project_sample_problems(project)
     if changed:
@@ -163,29 +164,32 @@ def _check_sample(
         )
     if waiting and not unreviewed_ok:
         raise InputError(
-            f"{len(waiting):,} pairs of possible near-duplicates wait for review (the most similar has an SSIM of "
+            f"{len(waiting):,} pairs of possible near-duplicates wait for review (similarity of at most "
             f"{waiting[0].ssim:.2f}); review them with: hardpan replicate serve {project.root}, or give "
             "--unreviewed-ok to freeze the set with them listed"
         )
 
 
-def _write_assembled_images(folder: Path, project: ProjectFolder, sample: Sample) -> None:
-    """The images as data.npz and as files by class, and index.csv."""
-    from PIL import Image
-
+def _write_assembled_examples(folder: Path, project: ProjectFolder, sample: Sample) -> None:
+    """Images as data.npz and as files by class, or texts as data.parquet, and index.csv."""
     names = project.class_names
     x, y = _assembled_arrays(project, sample)
-    np.savez_compressed(folder / "data.npz", x=x, y=y, ids=np.array(sample.ids), class_names=np.array(names))
+    if isinstance(project.kind, Texts):
+        columns = {"id": list(sample.ids), "text": x.tolist(), "label": [names[label] for label in y]}
+        tables.write_table(folder / "data.parquet", columns)
+    else:
+        np.savez_compressed(folder / "data.npz", x=x, y=y, ids=np.array(sample.ids), class_names=np.array(names))
     known = {row.id: row for row in database.stored_images(project, "candidate")}
     rows = []
-    for image, pixels, label in zip(sample.images, x, y.tolist(), strict=True):
-        class_folder = folder / "images" / _class_folder_name(label, names[label])
-        class_folder.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(pixels).save(class_folder / f"{image.id}.png")
+    for image, example, label in zip(sample.images, x, y.tolist(), strict=True):
+        if isinstance(project.kind, Pictures):
+            class_folder = folder / "images" / _class_folder_name(label, names[label])
+            class_folder.mkdir(parents=True, exist_ok=True)
+            project.kind.write(class_folder / f"{image.id}.png", example)
         row: Any = known[image.id]
         votes = "" if image.votes < 0 else image.votes
         values = (image.id, image.class_name, image.subclass, image.frequency, votes, image.fill)
-        rows.append((*values, row.source, row.date or "", files.array_hash(np.ascontiguousarray(pixels))))
+        rows.append((*values, row.source, row.date or "", project.kind.digest(example)))
     files.write_text(folder / "index.csv", tables.csv_text(rows_to_columns(INDEX_COLUMNS, rows)))
 
 
@@ -226,12 +230,16 @@ def assembled_set_problems(project: ProjectFolder) -> list[str]:
     sample = current_project_sample(project)
     if hash_project_rows(sample.ids) != lineage.sample:
         problems.append("the frozen set holds other images than the sample")
-    if "data.npz" in lineage.files and not problems:
+    if not problems:
         x, y = _assembled_arrays(project, sample)
-        with np.load(folder / "data.npz", allow_pickle=False) as stored:
-            same = np.array_equal(stored["x"], x) and np.array_equal(stored["y"], y)
+        if isinstance(project.kind, Texts):
+            columns = tables.read_columns(folder / "data.parquet")
+            same = columns["text"] == x.tolist() and columns["label"] == [project.class_names[label] for label in y]
+        else:
+            with np.load(folder / "data.npz", allow_pickle=False) as stored:
+                same = np.array_equal(stored["x"], x) and np.array_equal(stored["y"], y)
         if not same:
-            problems.append("data.npz holds other pixels than the pool")
+            problems.append(f"the {project.kind.noun}s differ from those of the pool")
     made = project.steps("assemble")
     if not made:
         problems.append(

@@ -18,7 +18,12 @@ from hardpan.replicate.quality import annotation_quality
 from hardpan.replicate.sampling import BINS, MIN_ORIGINALS, Sample
 
 UNREVIEWED = "unreviewed_pairs.csv"
-_MEDIA_TYPES = {"npz": "application/x-npz", "csv": "text/csv", "md": "text/markdown"}
+_MEDIA_TYPES = {
+    "npz": "application/x-npz",
+    "parquet": "application/vnd.apache.parquet",
+    "csv": "text/csv",
+    "md": "text/markdown",
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class DatasheetFacts:
         """
         result: dict[str, Any] = json.loads(Path(__file__).with_name("croissant.json").read_text(encoding="utf-8"))
         config, sample, author = self.project.config, self.sample, self.author or "not stated"
+        noun, other = self.project.kind.noun, {"image": "texts", "text": "images"}[self.project.kind.noun]
         objects = [
             {
                 "@type": "cr:FileObject",
@@ -68,7 +74,7 @@ class DatasheetFacts:
         return result | {
             "name": config.name,
             "description": (
-                f"A new test set, collected in the same way as {config.original}: {len(sample.images)} images, "
+                f"A new test set, collected in the same way as {config.original}: {len(sample.images)} {noun}s, "
                 f"strategy {sample.strategy}, average selection frequency {sample.average_frequency.value:.3f}."
             ),
             "datePublished": self.date,
@@ -78,8 +84,9 @@ class DatasheetFacts:
             else {"@type": "sc:CreativeWork", "name": self.license or "not stated"},
             "creator": {"@type": "sc:Organization", "name": author},
             "citeAs": f"{author}: {config.name}, {self.date[:4]}",
-            "keywords": [*result["keywords"], *self.per_class][:50],
-            "distribution": [*objects, *result["distribution"]],
+            "keywords": [*result["keywords"], f"{noun} classification", *self.per_class][:50],
+            "distribution": [*objects, *(item for item in result["distribution"] if item["@id"] != other)],
+            "recordSet": [item for item in result["recordSet"] if item["name"] != other],
         }
 
 
@@ -106,7 +113,8 @@ def datasheet_text(facts: DatasheetFacts) -> str:
         .format(
             name=text(project.config.name),
             images=len(sample.images),
-            size="×".join(map(str, project.config.shape)),
+            noun=project.kind.noun,
+            size=f" ({'×'.join(map(str, project.config.shape))}, 8 bits)" if project.config.shape else "",
             classes=len(facts.per_class),
             original=text(project.config.original),
             date=facts.date,
@@ -124,7 +132,9 @@ def datasheet_text(facts: DatasheetFacts) -> str:
                 ("class", "images"), [(text(name), n) for name, n in facts.per_class.items()]
             ),
             bins=bins,
-            sources="\n".join(f"- {text(source) or 'not named'}: {count} images" for source, count in sources),
+            sources="\n".join(
+                f"- {text(source) or 'not named'}: {count} {project.kind.noun}s" for source, count in sources
+            ),
             pairs=pairs,
             decided=decided,
             removed=sum(row.removed_round is not None for row in database.stored_sample_images(project)),

@@ -1,4 +1,4 @@
-"""A project on disk: settings, images, database, and the log of the steps that made it.
+"""A project on disk: settings, examples, database, and the log of the steps that made it.
 
 ::
 
@@ -6,9 +6,9 @@
       project.json       settings: classes, shape of the originals, sizes of tasks
       local.json         secrets of this machine (mode 0600): signing key, owner's token as a hash, database address
       project.sqlite     votes, decisions, leases, events (unless a PostgreSQL address was given)
-      original/x.npy     pixels of the original set (uint8), read in place
-      pool/ab/ID.png     candidates, one file per content, all of one format
-      served/ab/HASH     images in the form that annotators and participants get
+      original/x.npy     pixels of the original set (uint8), read in place; x.json: its texts
+      pool/ab/ID.png     candidates, one file per content, all of one format; texts: ID.txt
+      served/ab/HASH     examples in the form that annotators and participants get
       steps/0001-*.json  what every step read (by hash), its settings and seed, and what came out (by hash)
       set/               the assembled test set
 """
@@ -18,7 +18,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import io
 import json
 import os
 import re
@@ -29,22 +28,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import hardpan
 from hardpan import files, tables
-from hardpan.data.images import looks_like_image, resized_picture
 from hardpan.errors import InputError
+from hardpan.replicate.examples import Example, Pictures, Texts
 
 if TYPE_CHECKING:
     from hardpan.replicate.database import Database
 
 
-SMALL, LARGEST = 96, 640  # pixels; up to SMALL an image is sent without compression
-PADDING = 16 * 1024
 _ID = re.compile(r"[0-9a-f]{16}")
 _HEXADECIMAL = re.compile(r"[0-9a-f]{64}")
 
@@ -66,9 +63,9 @@ class ProjectConfig:
     Attributes:
         name: what to call the new test set.
         original: name or path of the original data, as given.
-        original_hash: sha256 over pixels, labels and ids of the original data.
+        original_hash: sha256 over pixels or texts, labels and ids of the original data.
         classes: the target classes, in the order of their numbers.
-        shape: (H, W) or (H, W, 3) of the originals.
+        shape: (H, W) or (H, W, 3) of the originals; () if they are texts.
         grid: images per task.
         positives: smallest number of hidden originals of the target class per task.
         negatives: smallest number of hidden originals of a nearby class per task.
@@ -133,7 +130,7 @@ class ProjectStep:
 
 @dataclass(frozen=True)
 class ProjectFolder:
-    """A project on disk: settings, secrets, images, database; :class:`hardpan.replicate.Project` is the whole."""
+    """A project on disk: settings, secrets, examples, database; :class:`hardpan.replicate.Project` is the whole."""
 
     root: Path
     config: ProjectConfig
@@ -196,84 +193,60 @@ class ProjectFolder:
         return read_project_secrets(self.root)["owner_hash"]
 
     @cached_property
-    def original_pixels(self) -> NDArray[np.uint8]:
-        """Pixels of the original set, (N, H, W) or (N, H, W, 3), mapped from disk."""
-        path = self.root / "original" / "x.npy"
+    def kind(self) -> Pictures | Texts:
+        """What the examples are."""
+        return Pictures(self.config.shape) if self.config.shape else Texts()
+
+    @cached_property
+    def originals(self) -> NDArray[Any]:
+        """The original set: pixels (N, H, W) or (N, H, W, 3), mapped from disk, or N texts."""
+        path = self.root / "original" / self.kind.originals
         try:
-            return cast(NDArray[np.uint8], np.load(path, mmap_mode="r", allow_pickle=False))
+            return self.kind.read_originals(path)
         except (OSError, ValueError, EOFError) as error:
             raise InputError(f"{path} cannot be read ({error}); restore it") from error
 
     def pool_file(self, image_id: str) -> Path:
-        """Where a candidate's pixels lie; ids are content hashes, and nothing else is looked up."""
+        """Where a candidate lies; ids are content hashes, and nothing else is looked up."""
         if not _ID.fullmatch(image_id):
             raise InputError(f"{image_id!r} is not the id of a candidate (16 hexadecimal digits)")
-        return self.root / "pool" / image_id[:2] / f"{image_id}.png"
+        return self.root / "pool" / image_id[:2] / f"{image_id}.{self.kind.ending}"
 
-    def picture(self, image_id: str, row: int | None) -> bytes:
-        """An image as a browser gets it, for the owner, selectors and reviewers: PNG, large ones as small WebP."""
-        return self._encoded(self.pixels(image_id, row), small=160)
+    def example(self, image_id: str, row: int | None) -> Example:
+        """An original by its row, or a candidate: pixels (H, W) or (H, W, 3) in its own size, or a text."""
+        if row is not None:
+            original = self.originals[row]
+            return original if isinstance(original, str) else np.asarray(original)
+        return self.kind.read(self.pool_file(image_id))
 
-    def blinded_picture(self, image_id: str, row: int | None) -> bytes:
-        """An image for people who must not know whether it is a control: one size, format and length for all.
-
-        Candidates are cut and resized to the originals' shape, as in the assembled set. Small images become PNG
-        without compression, whose length depends on the size alone; large ones become WebP, padded to a multiple
-        of 16 KiB.
-        """
+    def blinded_example(self, image_id: str, row: int | None) -> bytes:
+        """An example for people who must not know whether it is a control: one format, and images of one size."""
         try:
             content = self._blinded_file(image_id).read_bytes()
         except FileNotFoundError:
             content = b""
         # A machine that stopped may leave a file without its content: these are not flushed one by one.
-        return content if looks_like_image(content) else self._blinded_content(self.pixels(image_id, row))
+        if self.kind.is_sent(content):
+            return content
+        return self.kind.sent(self.example(image_id, row), blinded=True)
 
-    def keep_blinded(self, image_id: str, pixels: NDArray[np.uint8]) -> None:
-        """Make an image's blinded form now.
+    def keep_blinded(self, image_id: str, example: Example) -> None:
+        """Make an example's blinded form now.
 
-        Made on request, the delay would distinguish candidates from controls: a large one takes a second to decode
-        and resize, and a small one is a file of its own on a slow disk, while an original is in one array.
+        Made on request, the delay would distinguish candidates from controls: a large image takes a second to
+        decode and resize, and a small one is a file of its own on a slow disk, while an original is in one array.
         """
         path = self._blinded_file(image_id)
         if path.exists():
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        fresh.write_bytes(self._blinded_content(pixels))
+        fresh.write_bytes(self.kind.sent(example, blinded=True))
         fresh.replace(path)
-
-    def _blinded_content(self, pixels: NDArray[np.uint8]) -> bytes:
-        resized = resized_picture(pixels, self.config.shape)
-        return self._encoded(resized, small=SMALL, compress_level=0, padding=PADDING)
 
     def _blinded_file(self, image_id: str) -> Path:
         name = hashlib.sha256(image_id.encode()).hexdigest()[:32]  # ids of originals may be any text
         return self.root / "served" / name[:2] / name
-
-    @staticmethod
-    def _encoded(pixels: NDArray[np.uint8], *, small: int, compress_level: int = 1, padding: int = 1) -> bytes:
-        """PNG without metadata up to ``small`` pixels, else WebP of at most LARGEST, a multiple of padding."""
-        from PIL import Image
-
-        image = Image.fromarray(pixels)
-        stream = io.BytesIO()
-        if max(image.size) <= small:
-            image.save(stream, format="PNG", compress_level=compress_level)
-            return stream.getvalue()
-        image = image.convert("RGB")
-        image.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
-        image.save(stream, "WEBP", quality=88, method=2)
-        content = stream.getvalue()
-        return content + bytes(-len(content) % padding)  # a reader of WebP stops at the length in its header
-
-    def pixels(self, image_id: str, row: int | None) -> NDArray[np.uint8]:
-        """An image as an array (H, W) or (H, W, 3), in its own size."""
-        from PIL import Image
-
-        if row is not None:
-            return np.asarray(self.original_pixels[row])
-        with Image.open(self.pool_file(image_id), formats=("PNG",)) as image:
-            return np.asarray(image)
 
     def steps(self, name: str = "") -> list[ProjectStep]:
         """Every step, or those of one name, first to last; refuses a changed log and one with gaps."""

@@ -12,17 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hardpan import arguments, files, tables
 from hardpan.arguments import whole_number
-from hardpan.data.images import decoded_image
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import file_hash, record
 from hardpan.replicate import database
+from hardpan.replicate.examples import Example, Texts
 from hardpan.replicate.folder import ProjectFolder, hash_project_rows
 from hardpan.replicate.sampling import largest_remainder_counts
 from hardpan.report import Report
@@ -32,29 +29,17 @@ _PROGRESS_EVERY = 500
 MOST_BYTES = 64 * 1024 * 1024
 
 
-def pool_picture_id(pixels: NDArray[np.uint8]) -> str:
-    """The content id of a picture: 16 hexadecimal digits of sha256 over dtype, shape and bytes.
-
-    Example:
-        >>> pool_picture_id(np.zeros((2, 2), np.uint8))
-        '0f4c62411b6196a6'
-    """
-    return files.array_hash(np.ascontiguousarray(pixels))[:16]
-
-
-def write_pool_picture(project: ProjectFolder, pixels: NDArray[np.uint8]) -> str:
-    """Keep a picture in the pool under its content id, whole or not at all; give the id."""
-    from PIL import Image
-
-    name = pool_picture_id(pixels)
+def write_candidate(project: ProjectFolder, example: Example) -> str:
+    """Keep a candidate in the pool under its content id, whole or not at all; give the id."""
+    name = project.kind.digest(example)[:16]
     path = project.pool_file(name)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         # Renamed when whole, but not flushed one by one: a pool has many thousands, and ids prove their content.
         fresh = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-        Image.fromarray(pixels).save(fresh, format="PNG")
+        project.kind.write(fresh, example)
         os.replace(fresh, path)
-    project.keep_blinded(name, pixels)
+    project.keep_blinded(name, example)
     return name
 
 
@@ -64,8 +49,8 @@ _AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True)
-class SourcePicture:
-    """A picture of a source: its bytes or file (None outside the source's folder), and what is said of it."""
+class SourceExample:
+    """An example of a source: its bytes or file (None outside the source's folder), and what is said of it."""
 
     name: str
     data: bytes | Path | None
@@ -114,19 +99,19 @@ class PoolSubclasses(Report):
 
 @record
 class AddedCandidates(Report):
-    """What :func:`add_candidates` did: how many pictures were read and what became of them.
+    """What :func:`add_candidates` did: how many examples were read and what became of them.
 
     Attributes:
-        read: pictures offered.
+        read: examples offered.
         added: new candidates.
         repeated: exact copies of a candidate, of this source or an earlier one.
         in_original: exact copies of an original, which are left out.
-        broken: "name: reason" of every picture that could not be used.
+        broken: "name: reason" of every example that could not be used.
         without_class: new candidates whose class is not known yet (their keyword may tell it later).
         subclasses: the keywords and their quotas, where they were requested.
     """
 
-    HEADLINE = "{added} of {read} images added; {repeated} repeated, {in_original} in the original data."
+    HEADLINE = "{added} of {read} candidates added; {repeated} repeated, {in_original} in the original data."
 
     read: int
     added: int
@@ -149,9 +134,9 @@ def add_candidates(
 
     Args:
         project: an open project.
-        source: a folder (CLASS/picture or CLASS/KEYWORD/picture), or a CSV or Parquet file with columns path
-            (inside the folder of the file) or bytes, and optionally class, keyword, source and date; other columns
-            are kept with the image.
+        source: a folder (CLASS/file or CLASS/KEYWORD/file, texts in UTF-8), or a table (CSV, Parquet, JSONL) with
+            a column of texts (``text``, ``sentence``, ...), of image files as ``bytes``, or ``path`` (inside the
+            folder of the table), and optionally class, keyword, source and date; other columns are kept.
         per_class: number of new images per class: also find the keywords (sub-classes) of the originals and how
             many new images each should give (see :func:`find_subclasses`).
         keywords: folder or table of images with keywords: originals get the keyword of the same image there.
@@ -160,23 +145,23 @@ def add_candidates(
     path = arguments.as_path("source", source)
     if per_class is None and keywords is not None:
         raise InputError("is needed to make quotas of keywords", argument="per_class")
-    pictures = list(read_pool_source(path))
+    listed = list(read_pool_source(project, path))
     known = set(database.image_contents(project, "candidate"))
     originals = set(database.image_contents(project, "original"))
     counts: Counter[str] = Counter()
     broken: list[str] = []
     seen: list[tuple[str, str]] = []
-    for start in range(0, len(pictures), _AT_ONCE):
-        progress(f"adding candidates, {start:,} of {len(pictures):,}", start / len(pictures))
+    for start in range(0, len(listed), _AT_ONCE):
+        progress(f"adding candidates, {start:,} of {len(listed):,}", start / len(listed))
         rows = []
-        piece = pictures[start : start + _AT_ONCE]
+        piece = listed[start : start + _AT_ONCE]
         with ThreadPoolExecutor() as threads:
-            arrays = list(threads.map(functools.partial(decoded_pool_picture, project), piece))
-        for item, pixels in zip(piece, arrays, strict=True):
-            if isinstance(pixels, str):
-                broken.append(pixels)
+            examples = list(threads.map(functools.partial(read_candidate, project), piece))
+        for item, example in zip(piece, examples, strict=True):
+            if isinstance(example, InputError):
+                broken.append(str(example))
                 continue
-            name = pool_picture_id(pixels)
+            name = project.kind.digest(example)[:16]
             seen.append((item.name, name))
             if name in originals:
                 counts["original"] += 1
@@ -184,11 +169,11 @@ def add_candidates(
                 counts["repeated"] += 1
             else:
                 try:
-                    rows.append(_pool_image_row(project, item, name, pixels.shape))
+                    rows.append(_pool_image_row(project, item, name, example))
                 except InputError as error:
                     broken.append(f"{item.name}: {error}")
                     continue
-                write_pool_picture(project, pixels)
+                write_candidate(project, example)
                 known.add(name)
                 counts["without"] += rows[-1]["class_index"] is None
         counts["added"] += database.add_images(project, rows) if rows else 0
@@ -200,9 +185,7 @@ def add_candidates(
     subclasses = None
     if per_class is not None:
         subclasses = find_subclasses(project, keywords, per_class=per_class, progress=progress)
-    return AddedCandidates(
-        len(pictures), added, repeated, in_original, tuple(broken), counts["without"], subclasses
-    )
+    return AddedCandidates(len(listed), added, repeated, in_original, tuple(broken), counts["without"], subclasses)
 
 
 def _pool_source_hashes(path: Path, name: str, pictures: Sequence[tuple[str, ...]]) -> dict[str, str]:
@@ -210,23 +193,23 @@ def _pool_source_hashes(path: Path, name: str, pictures: Sequence[tuple[str, ...
     return hashes | {"table": file_hash(path)} if path.is_file() else hashes
 
 
-def read_pool_source(path: Path) -> Iterator[SourcePicture]:
+def read_pool_source(project: ProjectFolder, path: Path) -> Iterator[SourceExample]:
     """What a folder or table offers, in the order of names or rows."""
     if path.is_dir():
-        yield from _pool_folder_pictures(path)
-    elif path.suffix.lower() in (".csv", ".tsv", ".json", ".parquet", ".pq"):
-        yield from _pool_table_pictures(path)
+        yield from _pool_folder_examples(path)
+    elif tables.is_table_file(path):
+        yield from _pool_table_examples(project, path)
     else:
-        raise InputError(f"{path}: candidates come from a folder, a CSV or a Parquet file")
+        raise InputError(f"{path}: candidates come from a folder or a table, such as a CSV or Parquet file")
 
 
-def _pool_folder_pictures(root: Path) -> Iterator[SourcePicture]:
+def _pool_folder_examples(root: Path) -> Iterator[SourceExample]:
     limit = root.resolve()
     for file in sorted(p for p in root.rglob("*") if not p.name.startswith(".") and not p.is_dir()):
         parts = file.relative_to(root).parts
         if len(parts) > 3:
-            raise InputError(f"{file}: is nested too deeply; use CLASS/image or CLASS/KEYWORD/image")
-        yield SourcePicture(
+            raise InputError(f"{file}: is nested too deeply; use CLASS/file or CLASS/KEYWORD/file")
+        yield SourceExample(
             file.relative_to(root).as_posix(),
             file if file.resolve().is_relative_to(limit) else None,
             parts[0] if len(parts) > 1 else "",
@@ -235,11 +218,14 @@ def _pool_folder_pictures(root: Path) -> Iterator[SourcePicture]:
         )
 
 
-def _pool_table_pictures(path: Path) -> Iterator[SourcePicture]:
+def _pool_table_examples(project: ProjectFolder, path: Path) -> Iterator[SourceExample]:
     columns = tables.read_columns(path, text=files.suffix_of(path) in (".csv", ".tsv"))
-    column = next((name for name in (*BYTES, *PATHS) if name in columns), None)
+    texts = isinstance(project.kind, Texts)
+    contents = tables.find_columns(list(columns), ["text"], where=str(path)).values() if texts else BYTES
+    column = next((name for name in (*contents, *PATHS) if name in columns), None)
     if column is None:
-        raise InputError(f"{path}: needs a column path or bytes; the columns are {', '.join(columns)}")
+        what = "text" if texts else "bytes"
+        raise InputError(f"{path}: needs a column path or {what}; the columns are {', '.join(columns)}")
     limit = path.parent.resolve()
     others = [name for name in columns if name not in MEANINGS and name != column]
 
@@ -250,11 +236,13 @@ def _pool_table_pictures(path: Path) -> Iterator[SourcePicture]:
     for row, value in enumerate(columns[column]):
         if isinstance(value, dict):  # how Hugging Face writes images
             value = value.get("bytes") or value.get("path") or ""
+        if texts and column not in PATHS:
+            value = str(value or "").encode("utf-8", "surrogatepass")
         name, data = f"row {row + 1}", value
         if not isinstance(value, bytes):
             name, file = str(value), path.parent / str(value)
             data = file if name and "\0" not in name and file.resolve().is_relative_to(limit) else None
-        yield SourcePicture(
+        yield SourceExample(
             name,
             data,
             cell(row, "class", "label"),
@@ -265,27 +253,25 @@ def _pool_table_pictures(path: Path) -> Iterator[SourcePicture]:
         )
 
 
-def decoded_pool_picture(project: ProjectFolder, item: SourcePicture) -> NDArray[np.uint8] | str:
-    """Pixels, or one sentence that says why there are none."""
-    if item.data is None:
-        return f"{item.name}: leads out of the folder"
+def read_candidate(project: ProjectFolder, item: SourceExample) -> Example | InputError:
+    """The example, or what is wrong with it."""
     try:
+        if item.data is None:
+            raise InputError(f"{item.name}: leads out of the folder")
         if isinstance(item.data, Path) and not item.data.is_file():
-            return f"{item.name}: is not there, or is no file"
+            raise InputError(f"{item.name}: is not there, or is no file")
         size = item.data.stat().st_size if isinstance(item.data, Path) else len(item.data)
         if size > MOST_BYTES:
-            return f"{item.name}: has more than {MOST_BYTES:,} bytes"
-        picture = str(item.data) if isinstance(item.data, Path) else item.data
-        return decoded_image(picture, item.name, colour=len(project.config.shape) == 3)
+            raise InputError(f"{item.name}: has more than {MOST_BYTES:,} bytes")
+        return project.kind.decoded(item.data, item.name)
     except InputError as error:
-        return str(error)
+        return error
     except OSError as error:
-        return f"{item.name}: cannot be read ({error.strerror})"
+        return InputError(f"{item.name}: cannot be read ({error.strerror})")
 
 
-def _pool_image_row(
-    project: ProjectFolder, item: SourcePicture, name: str, shape: tuple[int, ...]
-) -> dict[str, Any]:
+def _pool_image_row(project: ProjectFolder, item: SourceExample, name: str, example: Example) -> dict[str, Any]:
+    height, width = getattr(example, "shape", (0, 0))[:2]
     row = {
         "id": name,
         "kind": "candidate",
@@ -294,8 +280,8 @@ def _pool_image_row(
         "keyword": item.keyword or None,
         "source": item.source,
         "date": item.date[:40] or None,
-        "height": shape[0],
-        "width": shape[1],
+        "height": height,
+        "width": width,
         "details": {"name": item.name, **item.details},
     }
     database.check_stored_image(row)
@@ -380,32 +366,32 @@ def keyword_counts(project: ProjectFolder) -> list[Counter[str]]:
 def _keywords_by_match(
     project: ProjectFolder, source: Path, originals: Mapping[str, str], progress: Progress
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Original id to keyword, of pictures with the same pixels (distance 0)."""
+    """Original id to keyword, of examples with the same content."""
     results: dict[str, str] = {}
     read = []
-    pictures = list(read_pool_source(source))
-    for number, item in enumerate(pictures):
+    listed = list(read_pool_source(project, source))
+    for number, item in enumerate(listed):
         if number % _PROGRESS_EVERY == 0:
-            progress(f"looking for originals, {number:,} of {len(pictures):,} pictures", number / len(pictures))
+            progress(f"looking for originals, {number:,} of {len(listed):,}", number / len(listed))
         word = item.keyword or item.class_name
-        pixels = decoded_pool_picture(project, item)
-        if isinstance(pixels, str) or not word:
+        example = read_candidate(project, item)
+        if isinstance(example, InputError) or not word:
             continue
-        name = pool_picture_id(pixels)
+        name = project.kind.digest(example)[:16]
         read.append((item.name, name, word))
         if name in originals:
             results.setdefault(originals[name], word)
     return results, _pool_source_hashes(source, "source", read)
 
 
-def pool_picture_problems(project: ProjectFolder) -> list[str]:
-    """Read every picture of the pool again, and say which is not what its id says."""
+def pool_problems(project: ProjectFolder) -> list[str]:
+    """Read every candidate of the pool again, and say which is not what its id says."""
     problems = []
     for row in database.stored_images(project, "candidate"):
         try:
-            result = pool_picture_id(project.pixels(row.id, None))
+            result = project.kind.digest(project.example(row.id, None))[:16]
             if result != row.id:
-                problems.append(f"{row.id} holds another picture ({result})")
+                problems.append(f"{row.id} holds another {project.kind.noun} ({result})")
         except (OSError, InputError, SyntaxError, ValueError) as error:
             problems.append(f"{row.id} cannot be read ({error})")
     return problems

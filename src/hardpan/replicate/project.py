@@ -1,4 +1,4 @@
-"""A project: building a new test set in the same way as an existing one, from candidate images to a frozen set."""
+"""A project: building a new test set in the same way as an existing one, from candidates to a frozen set."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from hardpan import arguments, files, tables
 from hardpan.arguments import clean_text, real_number, whole_number
-from hardpan.data.dataset import Dataset, content_ids, content_of
-from hardpan.errors import InputError, MissingExtra
+from hardpan.data.dataset import Dataset
+from hardpan.errors import InputError, MissingExtra, few
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import record
@@ -135,16 +135,16 @@ class Project(ProjectFolder):
         """
         root = arguments.as_path("path", path)
         dataset = original if isinstance(original, Dataset) else Dataset.open(original)
-        pixels = project_original_pixels(dataset)
+        originals = project_originals(dataset)
         if dataset.labels is None:
             raise InputError(f"{dataset.name} has no labels; the original set needs them")
         split = [] if dataset.split is None else dataset.split.tolist()
         config = ProjectConfig(
             name=clean_text(name) or f"{dataset.name}-new",
             original=dataset.source or dataset.name,
-            original_hash=_hash_project_originals(pixels, dataset.labels.tolist(), dataset.ids.tolist(), split),
+            original_hash=_hash_project_originals(originals, dataset.labels.tolist(), dataset.ids.tolist(), split),
             classes=_project_classes(classes, dataset),
-            shape=tuple(int(size) for size in pixels.shape[1:]),
+            shape=tuple(int(size) for size in originals.shape[1:]),
             **settings,
         )
         _check_project_config(config)
@@ -163,9 +163,9 @@ class Project(ProjectFolder):
         local = folder.new_project_secrets(database_url)
         folder.write_project_secrets(root, local)
         project = cls(root, config, local)
-        np.save(root / "original" / "x.npy", pixels)
+        project.kind.write_originals(root / "original" / project.kind.originals, originals)
         try:
-            _store_project_originals(project, dataset, pixels)
+            _store_project_originals(project, dataset, originals)
         except BaseException as error:
             project.close()
             if new and isinstance(error, InputError):  # such as a database that cannot be reached
@@ -278,7 +278,7 @@ class Project(ProjectFolder):
         check_functions: tuple[tuple[str, Callable[[ProjectFolder], list[str]]], ...] = (
             ("log of steps", _project_log_problems),
             ("original data", _project_original_problems),
-            ("pool", pool.pool_picture_problems),
+            ("pool", pool.pool_problems),
             ("keyword quotas", pool.keyword_quota_problems),
             ("tasks", task_planning.planned_task_problems),
             ("sample", project_sample.project_sample_problems),
@@ -352,29 +352,33 @@ def _project_log_problems(project: ProjectFolder) -> list[str]:
 def _project_original_problems(project: ProjectFolder) -> list[str]:
     rows = sorted(database.stored_images(project, "original"), key=lambda row: row.row)
     columns = [[row.class_index for row in rows], [row.id for row in rows], [row.split for row in rows]]
-    digest = _hash_project_originals(np.asarray(project.original_pixels), *columns)
-    return [] if digest == project.config.original_hash else ["pixels, labels or ids differ from those of init"]
+    digest = _hash_project_originals(project.originals, *columns)
+    return [] if digest == project.config.original_hash else ["content, labels or ids differ from those of init"]
 
 
-def _hash_project_originals(pixels: NDArray[np.uint8], labels: list[int], ids: list[str], split: list[str]) -> str:
+def _hash_project_originals(originals: NDArray[Any], labels: list[int], ids: list[str], split: list[str]) -> str:
     """Sha256 over the original data; ``split`` counts where an example has one."""
-    return hash_project_rows([files.array_hash(pixels), labels, ids, split if any(split) else []])
+    content = originals.tolist() if originals.dtype == object else files.array_hash(np.asarray(originals))
+    return hash_project_rows([content, labels, ids, split if any(split) else []])
 
 
-def project_original_pixels(dataset: Dataset) -> NDArray[np.uint8]:
-    """Images of a dataset as 8-bit pixels: as they are, or, where no byte is above 127, scaled up to 255.
+def project_originals(dataset: Dataset) -> NDArray[Any]:
+    """What people see of a dataset: texts, or 8-bit pixels; where no byte is above 127, scaled up to 255.
 
     Example:
-        >>> project_original_pixels(Dataset.open("digits")).max()
+        >>> project_originals(Dataset.open("digits")).max()
         np.uint8(255)
     """
     x = dataset.x
-    if dataset.is_texts:
-        raise InputError(
-            f"{dataset.name} has texts; a replication shows images to people: give a test set of images"
-        )
+    if dataset.texts is not None:
+        if x.shape[1]:
+            raise InputError(
+                f"{dataset.name} has columns beside the texts ({few(dataset.feature_names)}); people see the texts "
+                "alone: leave these columns out of the table"
+            )
+        return np.array([text.strip() for text in dataset.texts], dtype=object)
     if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[-1] not in (1, 3)):
-        raise InputError(f"{dataset.name} holds arrays of shape {x.shape[1:]}; a test set of images is needed")
+        raise InputError(f"{dataset.name} holds arrays of shape {x.shape[1:]}; images or texts are needed")
     x = x[..., 0] if x.ndim == 4 and x.shape[-1] == 1 else x
     if x.dtype == np.uint8 and x.max() >= 128:
         return np.ascontiguousarray(x)
@@ -383,16 +387,16 @@ def project_original_pixels(dataset: Dataset) -> NDArray[np.uint8]:
     return np.asarray(np.round(x * (255.0 / max(float(x.max()), 1e-12))), dtype=np.uint8)
 
 
-def _store_project_originals(project: ProjectFolder, dataset: Dataset, pixels: NDArray[np.uint8]) -> None:
+def _store_project_originals(project: ProjectFolder, dataset: Dataset, originals: NDArray[Any]) -> None:
     keyword = next((dataset.metadata[name] for name in KEYWORD_COLUMNS if name in dataset.metadata), None)
     labels = dataset.labels
     assert labels is not None
-    height, width = pixels.shape[1:3]
+    height, width = originals.shape[1:3] or (0, 0)
     rows = [
         {
             "id": str(dataset.ids[row]),
             "kind": "original",
-            "content": content_of(str(content)),
+            "content": project.kind.digest(example)[:16],
             "class_index": int(labels[row]),
             "keyword": None if keyword is None else str(keyword[row]),
             "source": dataset.name,
@@ -401,7 +405,7 @@ def _store_project_originals(project: ProjectFolder, dataset: Dataset, pixels: N
             "width": width,
             "height": height,
         }
-        for row, content in enumerate(content_ids(pixels))
+        for row, example in enumerate(originals)
     ]
     present = database.stored_images(project, "original")
     if present and {item.id for item in present} != {str(row["id"]) for row in rows}:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hardpan.data.dataset import Dataset
 from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder
-from hardpan.replicate.pool import write_pool_picture
+from hardpan.replicate.pool import write_candidate
 from hardpan.replicate.project import Project
 
 
@@ -37,15 +37,19 @@ def demo_project(
 
 
 def add_candidate_arrays(
-    project: ProjectFolder, pixels: NDArray[np.uint8], classes: Sequence[int], keywords: Sequence[str] | None = None
+    project: ProjectFolder,
+    examples: Sequence[Any] | NDArray[Any],
+    classes: Sequence[int],
+    keywords: Sequence[str] | None = None,
 ) -> list[str]:
-    """Put arrays of pixels into the pool; exact copies of originals and of one another are left out."""
+    """Put arrays of pixels, or texts, into the pool; exact copies of originals and of one another are left out."""
     originals = database.image_contents(project, "original")
     rows = {}
-    for position, picture in enumerate(pixels):
-        name = write_pool_picture(project, picture)
+    for position, example in enumerate(examples):
+        name = write_candidate(project, example)
         if name in originals:
             continue
+        height, width = getattr(example, "shape", (0, 0))[:2]
         rows[name] = {
             "id": name,
             "kind": "candidate",
@@ -53,8 +57,8 @@ def add_candidate_arrays(
             "class_index": int(classes[position]),
             "keyword": None if keywords is None else keywords[position],
             "source": "arrays",
-            "height": picture.shape[0],
-            "width": picture.shape[1],
+            "height": height,
+            "width": width,
         }
     database.add_images(project, list(rows.values()))
     return list(rows)

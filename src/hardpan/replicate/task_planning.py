@@ -202,14 +202,14 @@ def planned_task_problems(project: ProjectFolder) -> list[str]:
 def nearby_task_classes(project: ProjectFolder) -> dict[int, list[int]]:
     """Other classes by class, nearest first: those that the class list names, then by the distance of class means.
 
-    Distance of class means: ‖mean pixels of a − mean pixels of b‖₂ over the originals.
+    Distance of class means: ‖mean of a − mean of b‖₂ over the originals, of pixels or of hashed words.
     """
-    flat = project.original_pixels.reshape(len(project.original_pixels), -1)
+    vectors = project.kind.vectors(project.originals)
     rows = sorted(database.stored_images(project, "original"), key=lambda item: item.row)
     labels = np.array([row.class_index for row in rows])
-    means = np.full((len(project.classes), flat.shape[1]), np.nan)
+    means = np.full((len(project.classes), vectors.shape[1]), np.nan)
     for c in np.unique(labels):
-        means[c] = flat[labels == c].mean(axis=0, dtype=np.float64)
+        means[c] = np.asarray(vectors[labels == c].mean(axis=0, dtype=np.float64)).ravel()
     squares = (means**2).sum(axis=1)
     distance = np.sqrt(np.maximum(squares[:, None] + squares[None, :] - 2.0 * means @ means.T, 0.0))
     results = {}

@@ -45,7 +45,7 @@ _TITLES = {
 class Shell:
     """Renders templates and makes apps whose errors look like the other pages."""
 
-    def __init__(self, name: str, folder: Path = FOLDER) -> None:
+    def __init__(self, name: str, folder: Path = FOLDER, **shared: Any) -> None:
         self._static = folder / "static"
         self._environment = Environment(
             loader=FileSystemLoader(folder / "templates"),
@@ -56,7 +56,7 @@ class Shell:
         )
         for written in (formatting.points, formatting.plain, formatting.estimate, formatting.signed):
             self._environment.filters[written.__name__] = written
-        self._environment.globals.update(site=name, static=self.static_address)
+        self._environment.globals.update(site=name, static=self.static_address, **shared)
         self._versions: dict[str, str] = {}
         self._complained = -math.inf
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Table, bindparam, delete, func, insert, select, update
 
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import Image, Quota, SampleRow, check_database_text, in_database_order
 from hardpan.replicate.database.events import log_event
+from hardpan.replicate.examples import Example
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.sampling import SampledImage
 
@@ -56,7 +55,7 @@ def keep_originals_blinded(project: ProjectFolder, ids: Collection[str]) -> None
     """Make the form that annotators and participants get of these originals (candidates have it from the start)."""
     for item in stored_images(project, "original"):
         if item.id in ids:
-            project.keep_blinded(item.id, project.pixels(item.id, item.row))
+            project.keep_blinded(item.id, project.example(item.id, item.row))
 
 
 def image_contents(project: ProjectFolder, kind: str) -> dict[str, str]:
@@ -93,22 +92,13 @@ def count_images(project: ProjectFolder) -> dict[str, int]:
         return {row.kind: int(row.number) for row in rows}
 
 
-def stored_image_bytes(project: ProjectFolder, image_id: str) -> bytes:
-    """An image by its id, for selectors and reviewers, never for annotators."""
-    return project.picture(image_id, _stored_image_row(project, image_id))
-
-
-def stored_image_pixels(project: ProjectFolder, image_id: str) -> NDArray[np.uint8]:
-    """The pixels of an image by its id."""
-    return project.pixels(image_id, _stored_image_row(project, image_id))
-
-
-def _stored_image_row(project: ProjectFolder, image_id: str) -> int | None:
+def stored_example(project: ProjectFolder, image_id: str) -> Example:
+    """An image or text by its id, for selectors and reviewers, never for annotators."""
     with project.database.read() as connection:
         row = connection.execute(select(Image.row).where(Image.id == image_id)).first()
     if row is None:
         raise InputError(f"image {image_id[:40]!r} is not in this project")
-    return cast(int | None, row.row)
+    return project.example(image_id, row.row)
 
 
 def store_sample_images(

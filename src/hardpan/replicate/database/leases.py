@@ -214,7 +214,7 @@ def submit_lease(
 
 
 def lease_image(project: ProjectFolder, worker_id: str, token: str, position: int) -> bytes:
-    """The image at a position of a worker's own lease, as :meth:`ProjectFolder.blinded_picture` encodes it."""
+    """The image at a position of a worker's own lease, as :meth:`ProjectFolder.blinded_example` encodes it."""
     with project.database.read() as connection:
         image_ids = connection.scalar(
             select(Assignment.image_ids).where(Assignment.token == token, Assignment.worker_id == worker_id)
@@ -222,7 +222,7 @@ def lease_image(project: ProjectFolder, worker_id: str, token: str, position: in
         if image_ids is None or not 0 <= position < len(image_ids):
             raise LeaseLost("there is no such image in this task")
         row = connection.execute(select(Image.id, Image.row).where(Image.id == image_ids[position])).one()
-    return project.blinded_picture(row.id, row.row)
+    return project.blinded_example(row.id, row.row)
 
 
 def lease_image_ids(project: ProjectFolder, token: str) -> list[str]:

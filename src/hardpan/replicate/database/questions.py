@@ -60,7 +60,7 @@ def next_question(project: ProjectFolder, worker_id: str) -> NextQuestion | None
 
 
 def question_image(project: ProjectFolder, worker_id: str, question: int) -> bytes:
-    """The image of a question, for participants only, encoded as :meth:`ProjectFolder.blinded_picture` does."""
+    """The image of a question, for participants only, encoded as :meth:`ProjectFolder.blinded_example` does."""
     with project.database.read() as connection:
         if connection.scalar(select(Worker.role).where(Worker.id == worker_id)) != "participant":
             raise InputError("this experiment is for its participants; enter by their link")
@@ -69,7 +69,7 @@ def question_image(project: ProjectFolder, worker_id: str, question: int) -> byt
         ).first()
     if row is None:
         raise InputError("there is no such question")
-    return project.blinded_picture(row.id, row.row)
+    return project.blinded_example(row.id, row.row)
 
 
 def answer_question(project: ProjectFolder, worker_id: str, question: int, class_index: int) -> bool:

@@ -49,7 +49,7 @@ def annotator_page(site: Site, session: Session, request: Request) -> Response:
         session=session,
         grid=site.project.config.grid,
         photographs=len(shape) == 3 and min(shape[:2]) >= PHOTOGRAPH,
-        size=f"{shape[1]} × {shape[0]}",
+        size=f"{shape[1]} × {shape[0]}" if shape else "",
         classes=classes[:50],
     )
 

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from hardpan.neighbors.text_copies import marked_difference
 from hardpan.replicate.database import decisions, images
 from hardpan.web.annotation.site import Body, Site, image_by_id, image_route, page_route, post_route
 from hardpan.web.security import Role, Session, request_flag, request_integer, request_text, request_texts
@@ -176,11 +177,11 @@ def _record_review(site: Site, session: Session, key: str, step: str, subject: s
 
 
 def difference_image(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
-    """Where two images differ, as PNG: |a − b| per channel; the second takes the size of the first."""
-    first, second = (
-        Image.fromarray(images.stored_image_pixels(site.project, request_text(where, name))).convert("RGB")
-        for name in ("id", "other")
-    )
+    """Where two images differ, as PNG: |a − b| per channel, the second in the size of the first; or two texts."""
+    shown, other = (images.stored_example(site.project, request_text(where, name)) for name in ("id", "other"))
+    if isinstance(shown, str) or isinstance(other, str):
+        return marked_difference(str(other), str(shown)).encode()
+    first, second = (Image.fromarray(pixels).convert("RGB") for pixels in (shown, other))
     if first.size != second.size:
         second = second.resize(first.size, Image.Resampling.BILINEAR)
     difference = np.abs(np.asarray(first, dtype=np.int16) - np.asarray(second, dtype=np.int16))

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hardpan.replicate import Project
-from hardpan.replicate.database.images import stored_image_bytes
+from hardpan.replicate.database.images import stored_example
 from hardpan.replicate.database.people import PersonNotAdmitted, check_worker_admitted, owner_session_ended
 from hardpan.web.security import Gate, Limits, RateLimiter, Role, Session, read_request_json, request_text
 from hardpan.web.shell import Shell, sentence
@@ -36,7 +36,7 @@ class Site:
     def __init__(self, project: Project, limits: Limits) -> None:
         self.project = project
         self.gate = Gate(project.secret, project.owner_hash, limits.posts_per_second)
-        self.shell = Shell(project.config.name)
+        self.shell = Shell(project.config.name, noun=project.kind.noun)
         self.entries = RateLimiter(limits.entries_per_minute / 60, limits.entries_per_minute)
         self.newcomers = RateLimiter(limits.newcomers_per_hour / 3600, limits.newcomers_per_hour)
         self.image_seconds = limits.image_seconds
@@ -117,7 +117,7 @@ def post_route(site: Site, path: str, role: Role, do: Action, *, writes: bool = 
 
 
 def image_route(site: Site, path: str, role: Role, find: Picture, *, blinded: bool = False) -> Route:
-    """An image for one role: ``find(site, session, parameters of the address)`` gives the project's image.
+    """An image or text for one role: ``find(site, session, parameters of the address)`` gives what is sent.
 
     A ``blinded`` one is sent as it is, at a multiple of ``image_seconds`` after the request: how long reading took
     must not reveal whether it comes from the original set.
@@ -130,11 +130,12 @@ def image_route(site: Site, path: str, role: Role, find: Picture, *, blinded: bo
         if blinded and site.image_seconds:
             await anyio.sleep((start - time.monotonic()) % site.image_seconds)
         kind = "image/png" if content.startswith(b"\x89PNG") else "image/webp"
+        kind = "text/plain" if site.project.kind.noun == "text" else kind
         return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=86400, immutable"})
 
     return Route(path, endpoint, methods=["GET"])
 
 
 def image_by_id(site: Site, session: Session, parameters: Mapping[str, Any]) -> bytes:
-    """An image by its id, for selectors and reviewers."""
-    return stored_image_bytes(site.project, request_text(parameters, "id"))
+    """An image or text by its id, for selectors and reviewers."""
+    return site.project.kind.sent(stored_example(site.project, request_text(parameters, "id")), blinded=False)

@@ -1,8 +1,8 @@
 // The annotator's page: one grid after the other, without a reload; answers travel while the next grid is looked at.
 
-import { Grid, closerLook } from "./grid.js";
+import { Grid, closerLook, newExample, showExample } from "./grid.js";
 import { Outbox } from "./outbox.js";
-import { Refused, announce, newKey, persist, plainKey, storage, toast } from "./talk.js";
+import { Refused, announce, newKey, noun, persist, plainKey, storage, toast } from "./talk.js";
 
 const $ = (id) => document.getElementById(id);
 const SECTIONS = ["instructions", "task", "waiting", "thanks"];
@@ -36,7 +36,7 @@ async function take(besides) {
   progress(answer);
   if (answer.task) {
     answer.task.until = Date.now() + 1000 * answer.task.seconds;
-    for (const source of answer.task.images) new Image().src = source; // into the browser's cache
+    for (const source of answer.task.images) showExample(newExample(), source); // into the browser's cache
   }
   return answer;
 }
@@ -51,7 +51,7 @@ const prefetch = () => {
 async function next() {
   current = null;
   if (!ahead) prefetch();
-  const wait = setTimeout(() => { if (!current) { $("why").textContent = "Loading the next images."; show("waiting"); } }, 250);
+  const wait = setTimeout(() => { if (!current) { $("why").textContent = `Loading the next ${noun}s.`; show("waiting"); } }, 250);
   let answer = await ahead;
   ahead = null;
   if (answer.task && answer.task.until < Date.now()) answer = await take(held()).catch((error) => error); // waited too long
@@ -90,7 +90,7 @@ function open(task) {
   show("task");
   scrollTo(0, 0);
   grid.focus(0);
-  announce(`Which images show ${task.name}? ${task.definition} ${task.images.length} images.`);
+  announce(`${$("asked").textContent} ${task.definition} ${plural(task.images.length, noun)}.`);
   $("hints").hidden = (storage.get("finished tasks") ?? 0) >= 2;
 }
 
@@ -116,7 +116,7 @@ function done() {
   if (!current) return;
   if (grid.selection.length === 0 && !armed) {
     armed = true;
-    toast("Nothing is selected. Press again if none of these images shows the class.");
+    toast(`Nothing is selected. Press again if none of these ${noun}s is of the class.`);
     $("none").classList.add("main");
     return;
   }

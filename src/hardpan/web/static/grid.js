@@ -1,13 +1,27 @@
-// A grid of pictures to pick from: arrows, space, undo; every cell is a checkbox to a screen reader.
+// A grid of examples to pick from: arrows, space, undo; every cell is a checkbox to a screen reader.
 
-import { announce, plainKey } from "./talk.js";
+import { announce, noun, plainKey } from "./talk.js";
+
+/** An empty image, or where the examples are texts a box for one. */
+export const newExample = () => (noun === "text" ? Object.assign(document.createElement("span"), { className: "text" }) : new Image());
+
+/** Show the example at an address in an element; "load" or "error" happens to the element, as to an image. */
+export function showExample(element, src) {
+  if (noun !== "text") { element.src = src; return; }
+  element.dataset.src = src;
+  const happens = (what) => element.dispatchEvent(new Event(what));
+  fetch(src, { credentials: "same-origin" })
+    .then((answer) => (answer.ok ? answer.text() : Promise.reject(new Error(String(answer.status)))))
+    .then((text) => { if (element.dataset.src === src) { element.textContent = text; happens("load"); } })
+    .catch(() => happens("error"));
+}
 
 export class Grid {
   /**
    * element: the container. changed(selection, what): after every change. enter(): when the enter key is pressed.
-   * word: what a picked picture is called ("selected", "to be removed"). mark: what it shows.
+   * word: what a picked example is called ("selected", "to be removed"). mark: what it shows.
    */
-  constructor(element, { changed = () => {}, enter = null, word = "selected", mark = "✓", label = "Image" } = {}) {
+  constructor(element, { changed = () => {}, enter = null, word = "selected", mark = "✓", label = noun[0].toUpperCase() + noun.slice(1) } = {}) {
     Object.assign(this, { element, changed, enter, word, mark, label });
     this.cells = [];
     this.undoable = [];
@@ -22,7 +36,7 @@ export class Grid {
     });
   }
 
-  /** Show pictures ({id, src}), of which `picked` (a list of ids) are already chosen. */
+  /** Show examples ({id, src}), of which `picked` (a list of ids) are already chosen. */
   show(images, picked = []) {
     const chosen = new Set(picked);
     this.images = images;
@@ -41,12 +55,13 @@ export class Grid {
     cell.setAttribute("role", "checkbox");
     cell.setAttribute("aria-checked", String(picked));
     cell.setAttribute("aria-label", `${this.label} ${at + 1} of ${total}${image.note ? `, ${image.note}` : ""}`);
-    const picture = new Image();
+    const picture = newExample();
     picture.alt = "";
+    if (noun === "text") picture.addEventListener("load", () => cell.setAttribute("aria-label", `${this.label} ${at + 1} of ${total}: ${picture.textContent}`));
     picture.decoding = "async";
     picture.draggable = false;
     picture.addEventListener("error", () => this.broken(cell, picture, image), { once: true });
-    picture.src = image.src;
+    showExample(picture, image.src);
     const mark = document.createElement("span");
     mark.className = "mark";
     mark.setAttribute("aria-hidden", "true");
@@ -61,7 +76,7 @@ export class Grid {
     const again = () => {
       picture.addEventListener("load", () => note.remove(), { once: true });
       picture.addEventListener("error", () => setTimeout(again, 4000), { once: true });
-      picture.src = `${image.src}${image.src.includes("?") ? "&" : "?"}again=${Date.now()}`;
+      showExample(picture, `${image.src}${image.src.includes("?") ? "&" : "?"}again=${Date.now()}`);
     };
     setTimeout(again, 1500);
   }
@@ -126,12 +141,12 @@ export class Grid {
   }
 }
 
-/** A enlarge at the picture under the focus, by the key Z. */
+/** The example under the focus, enlarged, by the key Z. */
 export function closerLook(grid) {
   const box = document.createElement("dialog");
   box.className = "look";
   box.setAttribute("aria-label", "Closer look");
-  const picture = new Image();
+  const picture = newExample();
   picture.alt = "The image, enlarged";
   box.append(picture);
   document.body.append(box);
@@ -141,7 +156,7 @@ export function closerLook(grid) {
     if (box.open) { box.close(); return; }
     const image = grid.images?.[grid.at ?? 0];
     if (!image) return;
-    picture.src = image.src;
+    showExample(picture, image.src);
     box.showModal();
   };
 }

@@ -1,30 +1,32 @@
-// The human-accuracy experiment: one picture, all classes, one answer each.
+// The human-accuracy experiment: one example, all classes, one answer each.
 
-import { announce, persist, plainKey, storage, toast } from "./talk.js";
+import { showExample } from "./grid.js";
+import { announce, noun, persist, plainKey, storage, toast } from "./talk.js";
 
 const $ = (id) => document.getElementById(id);
 const buttons = [...document.querySelectorAll("#answers button")];
 const filter = $("filter");
+const Noun = noun[0].toUpperCase() + noun.slice(1);
 let current = null;
 const show = (name) => { for (const id of ["instructions", "task", "waiting", "thanks"]) $(id).hidden = id !== name; };
 const offline = () => toast("The server cannot be reached. Your answer is stored; this page retries automatically.");
 
 function open(answer) {
   if (answer.question === null) {
-    $("thanks-text").textContent = "There are no more images. You can close this page.";
+    $("thanks-text").textContent = `There are no more ${noun}s. You can close this page.`;
     show("thanks");
-    announce("Thank you. There are no more images.");
+    announce(`Thank you. There are no more ${noun}s.`);
     return;
   }
   current = answer;
-  $("image").src = `/people/image/${answer.question}`;
-  $("progress").textContent = `Image ${answer.done + 1} of ${answer.total}`;
+  showExample($("image"), `/people/image/${answer.question}`);
+  $("progress").textContent = `${Noun} ${answer.done + 1} of ${answer.total}`;
   $("bar").max = answer.total;
   $("bar").value = answer.done;
   for (const button of buttons) { button.hidden = false; button.disabled = false; }
   if (filter) { filter.value = ""; if (!$("instructions").hidden) return; filter.focus(); }
   if ($("instructions").hidden) show("task");
-  announce(`Image ${answer.done + 1} of ${answer.total}.`);
+  announce(`${Noun} ${answer.done + 1} of ${answer.total}.`);
 }
 
 async function choose(button) {

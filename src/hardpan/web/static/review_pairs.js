@@ -1,10 +1,11 @@
 // Near-duplicates, one pair at a time: keep, remove, undo; decisions travel while the next pair is looked at.
 
+import { newExample, showExample } from "./grid.js";
 import { Outbox } from "./outbox.js";
-import { announce, newKey, persist, plainKey, storage, toast } from "./talk.js";
+import { announce, newKey, noun, persist, plainKey, storage, toast } from "./talk.js";
 
 const $ = (id) => document.getElementById(id);
-const SPLITS = { new: "Another new image", original: "Original set", train: "Original training set", test: "Original test set" };
+const SPLITS = { new: `Another new ${noun}`, original: "Original set", train: "Original training set", test: "Original test set" };
 let waiting = [], left = 0, decided = [], current = null;
 const show = (name) => { for (const id of ["task", "waiting", "thanks"]) $(id).hidden = id !== name; };
 const source = (id) => `/review/image?id=${encodeURIComponent(id)}`;
@@ -28,17 +29,15 @@ async function next() {
   if (!waiting.length) { show("waiting"); await refill(); }
   current = waiting[0] ?? null;
   if (!current) { show("thanks"); $("undo-last").hidden = !decided.length; announce("Every pair has been decided."); return; }
-  $("image").src = source(current.image);
-  $("other").src = source(current.other);
-  $("gap").src = gap(current);
+  for (const [id, src] of [["image", source(current.image)], ["other", source(current.other)], ["gap", gap(current)]]) showExample($(id), src);
   $("place").textContent = SPLITS[current.other_split] ?? current.other_split;
   $("l2").textContent = current.l2.toPrecision(3);
   $("ssim").textContent = current.ssim.toFixed(3);
   $("left").textContent = `${left} pair${left === 1 ? "" : "s"} waiting`;
   $("undo").disabled = !decided.length;
   show("task");
-  announce(`Pair with ${$("place").textContent}. SSIM ${$("ssim").textContent}, l2 ${$("l2").textContent}.`);
-  for (const pair of waiting.slice(1, 3)) for (const src of [source(pair.image), source(pair.other), gap(pair)]) new Image().src = src;
+  announce(`Pair with ${$("place").textContent}. ${$("numbers").innerText}`);
+  for (const pair of waiting.slice(1, 3)) for (const src of [source(pair.image), source(pair.other), gap(pair)]) showExample(newExample(), src);
 }
 
 function decide(verdict) {

@@ -1,6 +1,6 @@
 // The first selector's page: every choice is kept at once, in order, and once.
 
-import { Grid, closerLook } from "./grid.js";
+import { Grid, closerLook, newExample, showExample } from "./grid.js";
 import { Outbox } from "./outbox.js";
 import { newKey, persist, plainKey, storage, toast } from "./talk.js";
 
@@ -57,7 +57,9 @@ async function turn(start) {
 $("originals").replaceChildren(...data.originals.map((id, at) => {
   const cell = Object.assign(document.createElement("div"), { className: "cell" });
   cell.setAttribute("role", "listitem");
-  cell.append(Object.assign(new Image(), { src: source(id), alt: `Original ${at + 1}`, loading: "lazy" }));
+  const example = Object.assign(newExample(), { alt: `Original ${at + 1}`, loading: "lazy" });
+  showExample(example, source(id));
+  cell.append(example);
   return cell;
 }));
 $("earlier").addEventListener("click", () => turn(Math.max(0, data.start - 100)));

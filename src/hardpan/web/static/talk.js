@@ -2,6 +2,9 @@
 
 const meta = (name) => document.querySelector(`meta[name="${name}"]`)?.content ?? "";
 
+/** What an example is called: "image" or "text". */
+export const noun = meta("noun") || "image";
+
 export class Offline extends Error {}
 export class Refused extends Error {
   constructor(status, text) {
