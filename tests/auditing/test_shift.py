@@ -218,6 +218,7 @@ def test_labels_along_the_file_and_a_rule_that_changes():
     item = audited(frame.sort_values("y"))["order"]
     assert item.severity == "note"
     assert item.details["equal"] > 0.99
+    assert item.details["shown"] == ("labels",)  # late rows of classes that no early row has are no errors
     turn = np.arange(len(frame)) > 900
     frame["y"] = np.where(turn, frame.b > 10, frame.a > 10).astype(int)
     item = audited(frame)["order"]

@@ -14,9 +14,10 @@ from hardpan.auditing.evidence import Evidence
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.neighbours import k_nearest
 
-LIMIT = 4.0  # robust deviations from the median, from which on a value is unusual
+LIMIT = 4.0  # deviations from the median, from which on a value is unusual
 FLAT = 0.01  # of the range of the pixels: largest deviation in an image that is nearly of one colour
 NEIGHBOURS = 5
+SCANNED = 1e8  # pixels that are scanned, however late it is
 SEARCH_SHARE = 0.05  # of the budget that the search of rows far from others may take
 FEWEST = 20  # examples
 MOST_LISTED = 200  # rows whose properties are kept
@@ -32,19 +33,20 @@ SIDES = {  # what a property of images is called where it is unusually small, an
 
 
 def robust_scores(values: Floats) -> Floats:
-    """How many robust deviations each value is above the median: (v − median) / (1.4826 MAD).
+    """How many deviations each value is above the median, with that of normal values: (q₉₅ − q₅) / 3.29.
 
-    Where half of the values are equal, so that the MAD is 0, 1.2533 times their mean distance from the median takes
-    its place; NaN stays.
-
-    Source: Iglewicz and Hoaglin, How to detect and handle outliers (1993).
+    Up to 5 % of values on either side change nothing, however far they are. Where 90 % are equal, the mean distance
+    from the median takes the place of the deviation; NaN stays.
 
     Example:
-        >>> robust_scores(np.array([1.0, 2.0, 3.0, 4.0, 100.0])).round(1).tolist()
-        [-1.3, -0.7, 0.0, 0.7, 65.4]
+        >>> robust_scores(np.array([*range(41), 1000.0]))[[0, 40]].round(1).tolist()
+        [-1.8, 1.7]
+        >>> robust_scores(np.array([*range(41), 1000.0]))[-1] > 80
+        True
     """
     away = values - np.nanmedian(values)
-    deviation = 1.4826 * float(np.nanmedian(np.abs(away))) or 1.2533 * float(np.nanmean(np.abs(away)))
+    low, high = np.nanquantile(away, (0.05, 0.95)).tolist()
+    deviation = (high - low) / 3.29 or float(np.nanmean(np.abs(away)))
     return np.asarray(away / deviation if deviation > 0 else away)
 
 
@@ -82,10 +84,10 @@ def image_properties(x: NDArray[Any]) -> dict[str, Floats]:
 
 
 def unusual_images(x: NDArray[Any], sizes: Floats | None = None) -> dict[str, tuple[Labels, Floats]]:
-    """Rows of unusual images and their robust scores by what they are: "one colour", "dark", "blurred", ...
+    """Rows of unusual images and their scores by what they are: "one colour", "dark", "blurred", ...
 
     Of brightness the logarithm of b / (1 − b) is compared, of the others the logarithm. An image is listed from
-    :data:`LIMIT` robust deviations on, once: images of one colour are not called dark or bright as well.
+    :data:`LIMIT` deviations on, once: images of one colour are not called dark or bright as well.
 
     Args:
         x: (N, H, W) or (N, H, W, C) numbers.
@@ -121,7 +123,7 @@ def unusual_images(x: NDArray[Any], sizes: Floats | None = None) -> dict[str, tu
 def far_rows(evidence: Evidence) -> tuple[Labels, Floats, int] | None:
     """Rows far from all others, the farthest first, their mean distances to the five nearest, and rows searched.
 
-    Of equal rows one is searched. Far is a mean distance whose logarithm is :data:`LIMIT` robust deviations above
+    Of equal rows one is searched. Far is a mean distance whose logarithm is :data:`LIMIT` deviations above
     the median or more. None where there are too few rows.
     """
     from hardpan.neighbors.exact import affordable_pairs  # compiled loops, imported when they are first needed
@@ -150,11 +152,12 @@ def unusual_facts(evidence: Evidence) -> Iterator[tuple[str, Labels, int, dict[s
     ``expected`` is how many of so many values of a normal distribution would be beyond the limit, on one side.
     """
     metadata, beyond = evidence.dataset.metadata, float(ndtr(-LIMIT))
-    if evidence.is_images and len(evidence.dataset) >= FEWEST and not evidence.is_late("image-quality"):
+    x = evidence.dataset.x
+    if evidence.is_images and len(x) >= FEWEST and not (x.size > SCANNED and evidence.is_late("image-quality")):
         sizes = None
         if {"width", "height"} <= metadata.keys():
             sizes = np.column_stack([metadata[name] for name in ("width", "height")]).astype(np.float64)
-        unusual = unusual_images(evidence.dataset.x, sizes)
+        unusual = unusual_images(x, sizes)
         if unusual:
             rows = np.concatenate([item for item, _ in unusual.values()])
             words = np.repeat(list(unusual), [len(item) for item, _ in unusual.values()])
@@ -163,9 +166,9 @@ def unusual_facts(evidence: Evidence) -> Iterator[tuple[str, Labels, int, dict[s
             details = {
                 "counts": {word: len(item) for word, (item, _) in unusual.items()},
                 "words": tuple(words[order][first][:MOST_LISTED].tolist()),
-                "expected": beyond * len(evidence.dataset),
+                "expected": beyond * len(x),
             }
-            yield "image-quality", rows[order][first], len(evidence.dataset), details
+            yield "image-quality", rows[order][first], len(x), details
     far = None if evidence.is_late("outliers") else far_rows(evidence)
     if far is not None and len(far[0]):
         rows, away, searched = far

@@ -387,9 +387,9 @@ def _text_quality_words(problem: BenchmarkProblem) -> tuple[str, str]:
 def _image_quality_words(problem: BenchmarkProblem) -> tuple[str, str]:
     counts = problem.details["counts"]
     words = [f"{n:,} {'nearly of ' if word == 'one colour' else ''}{word}" for word, n in counts.items()]
-    advice = "One colour: pixels deviate by at most 1 % of their range. "
+    advice = "One colour: pixels deviate by at most 1 % of their range. " if "one colour" in counts else ""
     if {*counts} - {"one colour"}:
-        advice += f"The others, on a logarithmic scale, {_unusual_words(problem)}. "
+        advice += f"On a logarithmic scale {_unusual_words(problem)}. "
     return (
         f"Unusual images: {formatting.listed(words)}",
         advice + "Look at them: whether they belong is not tested.",
@@ -409,9 +409,8 @@ def _outlier_words(problem: BenchmarkProblem) -> tuple[str, str]:
 def _unusual_words(problem: BenchmarkProblem) -> str:
     """What makes a value unusual, and how many of a normal distribution would be."""
     expected = formatting.number(problem.details["expected"], 2)
-    return (
-        f"more than {LIMIT:g} robust deviations from the median (of as many normal values, {expected} on each side)"
-    )
+    deviations = f"more than {LIMIT:g} deviations from the median, by the range from the 5 % to the 95 % quantile"
+    return f"{deviations} (of as many normal values, {expected} on each side)"
 
 
 def _label_word_words(problem: BenchmarkProblem) -> tuple[str, str]:
