@@ -87,10 +87,14 @@ ROLES = {
     ),
     "task": ("set test_set dataset", "split"),
     "score": (
-        "correct is_correct right exact_match acc acc_norm accuracy passed pass resolved success outcome",
+        "correct is_correct right exact_match acc acc_norm accuracy passed pass resolved solved success is_success "
+        "outcome",
         "reward result value",
     ),
-    "run": ("run_id run_idx repeat repetition epoch trial seed attempt", ""),
+    "run": (
+        "run_id run_idx run_index run_number repeat repetition epoch trial trial_id trial_index seed attempt",
+        "",
+    ),
     "seed": ("run", ""),
     "epoch": ("", ""),
     "answer": (
@@ -117,13 +121,13 @@ SHORTCUTS = ("label", "id", "text", "group")  # roles with an argument and an op
 
 
 def plain_name(name: str) -> str:
-    """A column name as it is compared: case, spaces and hyphens do not matter.
+    """A column name as it is compared: case, spaces and hyphens do not matter, nor the case of "isCorrect".
 
     Example:
-        >>> plain_name(" Question ID"), plain_name("top-1")
-        ('question_id', 'top_1')
+        >>> plain_name(" Question ID"), plain_name("top-1"), plain_name("questionId")
+        ('question_id', 'top_1', 'question_id')
     """
-    return re.sub(r"[\s-]+", "_", name.strip().lower())
+    return re.sub(r"[\s-]+|(?<=[a-z])(?=[A-Z])", "_", name.strip()).lower()
 
 
 def column_role_names(*roles: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -102,12 +103,47 @@ def test_models_without_a_finite_strength_are_left_out() -> None:
     assert (result.left_out, len(result.models), result.n_battles) == (("best",), 3, 200)
 
 
-@pytest.mark.parametrize("word", ["tie (bothbad)", "both bad", "neither"])
+@pytest.mark.parametrize(
+    "word", ["tie (bothbad)", "both bad", "neither", "tie(all bad)", "Tie-Both-Bad", "both_bad"]
+)
 def test_both_bad_is_a_tie(word: str) -> None:
     rows = [{"model_a": "x", "model_b": "y", "winner": winner} for winner in ("x", "b", word, "tie", "A")]
     result = leaderboard.battles(rows)
     assert (result.ties, result.both_bad, result.n_battles) == (2, 1, 5)
     assert result.models[0] == "x"
+
+
+@pytest.mark.parametrize("blank", [None, "", "nan", "None", float("nan")])
+def test_rows_without_a_winner_or_with_one_model_are_skipped(blank: Any) -> None:
+    rows = [{"model_a": "x", "model_b": "y", "winner": winner} for winner in ("x", "b", "tie", "A")]
+    alone = {"model_a": "x", "model_b": "x", "winner": "tie"}
+    result = leaderboard.battles([rows[0], {**rows[0], "winner": blank}, alone, *rows[1:]])
+    expected = leaderboard.battles(rows)
+    assert (result.skipped, expected.skipped, result.n_battles, result.both_bad) == (2, 0, 4, 0)
+    np.testing.assert_array_equal(result.strength, expected.strength)
+
+
+def test_numbers_are_sides_or_shares_and_the_rest_is_refused() -> None:
+    def strengths(winners: list[Any]) -> Any:
+        rows = [{"model_a": "x", "model_b": "y", "winner": winner} for winner in winners]
+        return leaderboard.battles(rows).strength
+
+    expected = strengths(["a", "b", "tie", "a"])
+    np.testing.assert_array_equal(strengths([1, 0, 0.5, 1]), expected)
+    np.testing.assert_array_equal(strengths([1, 2, "tie", 1]), expected)
+    with pytest.raises(InputError):  # the second model, or a loss of the first?
+        strengths([1, 0, 1, 0])
+
+
+def test_battles_under_other_names_are_refused_with_the_names_that_work() -> None:
+    table = simulated(np.random.default_rng(4), np.array([1.0, 0.0, -1.0]), 60)
+    other = {"left": table["model_a"], "right_model": table["model_b"], "better": table["winner"]}
+    for read in (leaderboard.battles, Outcomes.open):
+        with pytest.raises(InputError) as raised:
+            read(other)
+        columns = dict(re.findall(r"--column (\w+)=(\w+)", str(raised.value)))
+        result = leaderboard.battles(other, columns=columns)
+        np.testing.assert_array_equal(result.strength, leaderboard.battles({k: table[k] for k in columns}).strength)
 
 
 @pytest.mark.parametrize("winner", ["nobody", "", 7])

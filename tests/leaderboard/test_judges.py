@@ -80,3 +80,24 @@ def test_too_few_scores_by_people_are_refused(people: Any) -> None:
     with pytest.raises(InputError) as caught:
         leaderboard.judge(outcomes if people is None else judged(outcomes.scores, people))
     assert caught.value.argument == "outcomes"
+
+
+def test_groups_of_items_are_clustered_and_groups_of_one_are_not() -> None:
+    rng = np.random.default_rng(7)
+    trials, passages, size, covered, alone = 150, 30, 12, 0, 0
+    group = [f"p{k // size}" for k in range(passages * size)]
+    for _ in range(trials):
+        shared = np.repeat(rng.normal(size=passages), size)
+        people = (shared + rng.normal(size=passages * size) > 0).astype(float)
+        scores = np.where(rng.random(len(people)) < 0.8, people, 1 - people)
+        people[rng.random(len(people)) < 0.6] = np.nan
+        outcomes = replace(judged(scores[None], people[None]), groups={"passage": np.array(group)})
+        result = leaderboard.judge(outcomes)
+        assert result.cluster == "passage"
+        covered += bool(result.low[0] <= 0.5 <= result.high[0])
+        plain = leaderboard.judge(outcomes, group="")
+        alone += bool(plain.low[0] <= 0.5 <= plain.high[0])
+    assert binom.ppf(0.001, trials, 0.95) <= covered
+    assert alone < covered
+    one = replace(outcomes, groups={"id": np.array([f"i{k}" for k in range(len(group))])})
+    np.testing.assert_allclose(leaderboard.judge(one, group="id").stderr, leaderboard.judge(one, group="").stderr)

@@ -1,7 +1,10 @@
 """Suspect keys: planted wrong keys, ties, repeats, corrected scores."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from tests.outcomes.logs import choice_row, write_lm_eval
 
 from hardpan import Outcomes
 from hardpan.errors import InputError
@@ -172,8 +175,22 @@ def test_always_giving_one_answer_is_a_baseline():
     key = np.where(np.arange(200) < 90, "A", rng.choice(list("BCD"), 200))
     right = (rng.random((2, 200)) < [[0.8], [0.3]]).astype(float)
     board = summarize(Outcomes.from_arrays(right, models=["good", "poor"], key=key))
-    assert (board.blind.answer, board.blind.models_below) == ("A", ("poor",))
-    assert board.blind.score.value == pytest.approx(0.45)
+    (blind,) = board.blind
+    assert (blind.rule, blind.models_below) == ("the most frequent answer, 'A'", ("poor",))
+    assert blind.score.value == pytest.approx((key == "A").mean())
     assert "blind" in [problem.kind for problem in board.view().problems]
     free = Outcomes.from_arrays(right, key=[f"text {k}" for k in range(200)])
-    assert summarize(free).blind is None
+    assert summarize(free).blind == ()
+
+
+def test_the_longest_choice_and_a_position_are_baselines(tmp_path):
+    rng = np.random.default_rng(5)
+    rows = [choice_row(k, rng.normal(size=4).tolist(), 3 if k < 30 else int(rng.integers(4))) for k in range(50)]
+    rows[0]["arguments"]["gen_args_2"] = rows[0]["arguments"]["gen_args_3"]  # two longest choices share the point
+    outcomes = Outcomes.open(write_lm_eval(tmp_path / "m", "t", rows))
+    last = np.array([row["target"] == 3 for row in rows], dtype=float)
+    np.testing.assert_array_equal(outcomes.blind["choice 4"], last)
+    np.testing.assert_array_equal(outcomes.blind["the longest choice"], [0.5, *last[1:]])
+    found = {blind.rule: blind.score.value for blind in summarize(outcomes).blind}
+    assert found["the longest choice"] == pytest.approx(last.mean() - 0.01)
+    assert summarize(replace(outcomes, key=None)).blind[1].rule == "choice 4"

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from scipy import special
-from scipy.stats import norm, t, ttest_1samp
+from scipy.stats import binom, binomtest, fisher_exact, norm, t, ttest_1samp
 from statsmodels.stats.multitest import multipletests
 
 from hardpan import Outcomes
 from hardpan.errors import InputError
 from hardpan.files import from_json, to_json
-from hardpan.leaderboard import compare, rank, ranking, summarize
+from hardpan.leaderboard import compare, items, rank, ranking, summarize
 from hardpan.leaderboard.item_groups import ItemGroups
 from hardpan.leaderboard.pairs import all_pairs
-from hardpan.stats import mcnemar
+from hardpan.stats import mcnemar, unpaired_shares
 from hardpan.stats.hypothesis_tests import smallest_difference_by_t
 from hardpan.stats.intervals import bootstrap_t_limits
 
@@ -313,13 +313,31 @@ def test_a_confidence_in_percent_is_refused():
         rank(Outcomes.from_arrays(np.eye(3)), confidence=95)
 
 
-def test_accuracies_of_whole_sets_are_refused():
-    counts = Outcomes.open(
-        [{"model": "a", "correct": 60, "total": 100}, {"model": "b", "correct": 70, "total": 100}]
-    )
-    assert counts.totals is not None
-    with pytest.raises(InputError, match="outcomes"):
-        rank(counts)
+def test_counts_are_compared_as_independent_samples():
+    right, total = [180, 150, 90], [200, 210, 200]
+    rows = [{"model": m, "correct": r, "total": n} for m, r, n in zip("abc", right, total, strict=True)]
+    board = rank(rows)
+    assert (board.unpaired, board.models, board.tier.tolist()) == (True, ("a", "b", "c"), [1, 2, 3])
+    expected = [binomtest(r, n).proportion_ci(0.95, "exact") for r, n in zip(right, total, strict=True)]
+    np.testing.assert_allclose(np.c_[board.low, board.high], expected)
+    p = [2 * min(fisher_exact([[180, 20], [150, 60]], side)[1] for side in ("less", "greater"))]
+    assert unpaired_shares(180, 200, 150, 210) == pytest.approx(p[0])
+    assert board.pairs.p_holm[0, 1] == pytest.approx(p[0])  # the largest of the three
+    equal = rank([{"model": m, "accuracy": 0.9, "n": 10} for m in "ab"])
+    assert (equal.separated, equal.rank_high.tolist()) == (0, [2, 2])
+    for bad in ([{"model": "a", "accuracy": 0.9}], [{**row, "set": s} for row in rows for s in "xy"]):
+        with pytest.raises(InputError) as raised:
+            rank(bad)
+        assert raised.value.argument == "outcomes"
+    with pytest.raises(InputError):
+        items(Outcomes.open(rows))
+
+
+def test_unpaired_tests_of_equal_shares_reject_at_most_as_often_as_stated():
+    rng = np.random.default_rng(0)
+    for n, share in ((20, 0.5), (60, 0.05), (9000, 0.4)):
+        x, y = rng.binomial(n, share, (2, 4000))
+        assert (unpaired_shares(x, n, y, n) <= 0.05).sum() <= binom.ppf(0.9999, 4000, 0.05)
 
 
 def test_the_first_usable_group_column_is_taken(clustered):

@@ -290,9 +290,9 @@ def test_models_alike_are_no_summaries() -> None:
 
 
 SIDES: dict[str, Any] = {  # scores by case, without a word that says what a case is
-    "records": [{"name": f"env_{k}", "is_success": k % 2 == 0, "halted": False} for k in range(8)],
+    "records": [{"name": f"env_{k}", "is_stable": k % 2 == 0, "halted": False} for k in range(8)],
     "records with one score": [{"name": f"env_{k}", "done": k % 2} for k in range(8)],
-    "objects": {f"env_{k}": {"is_success": k % 2 == 0} for k in range(8)},
+    "objects": {f"env_{k}": {"is_stable": k % 2 == 0} for k in range(8)},
 }
 
 
@@ -313,14 +313,18 @@ def test_cases_that_may_be_items_or_models_are_refused_and_both_readings_work(fo
 
 @pytest.mark.parametrize("beside", ["Failed", "Total"])
 @pytest.mark.parametrize("max_score", [None, 100.0])
-def test_counts_are_no_scores_whatever_the_highest_score(beside: str, max_score: float | None) -> None:
+def test_counts_of_one_set_have_other_names(beside: str, max_score: float | None) -> None:
     other = [9, 7, 8] if beside == "Failed" else [30, 30, 30]
     counts = {"System": ["a", "b", "c"], "Passed": [21, 23, 22], beside: other}
     for table_of_counts in (counts, counts | {"Dataset": ["law"] * 3}):
-        with pytest.raises(InputError, match=beside.lower() if beside == "Total" else beside):
-            Outcomes.open(table_of_counts, max_score=max_score)
+        read = Outcomes.open(table_of_counts, max_score=max_score)
+        assert read.totals is not None
+        assert (read.scores[:, 0] * 30).round().tolist() == [21, 23, 22]
     rows = {**counts, "score": [0.7, 0.8, 0.9], "question_id": ["q"] * 3}
     assert Outcomes.open(rows, max_score=max_score).n_models == 3
+    again = {name: [*cells, *cells] for name, cells in counts.items()}
+    with pytest.raises(InputError):  # several rows of a model: not one test set
+        Outcomes.open(again, max_score=max_score)
 
 
 def test_a_number_that_names_the_segments_is_the_item() -> None:
@@ -334,3 +338,72 @@ def test_a_number_that_names_the_segments_is_the_item() -> None:
     with pytest.raises(InputError, match="max_score=inf"):
         Outcomes.open(below, columns=options)
     assert Outcomes.open(below, columns=options, max_score=float("inf")).scores.shape == (3, 29)
+
+
+def test_only_names_that_say_so_make_groups_and_others_are_offered() -> None:
+    rows = table(model=MODELS, item=numbered("i", 40))
+    for row in rows:
+        k = int(row["item"][1:])
+        row |= {"subject": f"s{k % 6}", "memory": k // 4, "entry_point": f"f{k % 8}", "input_tokens": k % 9}
+    read = Outcomes.open(rows)
+    assert list(read.groups) == ["subject"]
+    offered = re.findall(r"--group (\w+)", " ".join(read.notes))
+    assert {"memory", "entry_point"} <= {*offered}
+    for name in offered:
+        assert next(iter(Outcomes.open(rows, group=name).groups)) == name
+    wide = [{"item": f"q{k}", "memory": f"m{k % 5}", "x": k % 2, "y": 1} for k in range(20)]
+    assert not Outcomes.open(wide).groups
+    assert list(Outcomes.open(wide, group="memory").groups) == ["memory"]
+
+
+def named(rows: list[dict[str, Any]], rename: Any) -> list[dict[str, Any]]:
+    """The rows without "score"; ``rename`` makes other columns of it."""
+    return [{**{k: v for k, v in row.items() if k != "score"}, **rename(row["score"])} for row in rows]
+
+
+UNNAMED: dict[str, tuple[list[dict[str, Any]], tuple[int, ...]]] = {
+    "an object of scores": (
+        named(table(model=MODELS, item=range(9)), lambda score: {"judge": {"helpful": score, "note": "x"}}),
+        (3, 9),
+    ),
+    "an unknown score and run": (
+        named(table(model=MODELS, problem=numbered("p", 9), sample=range(4)), lambda score: {"ok": score}),
+        (3, 9, 4),
+    ),
+    "an unknown score of ten": (
+        named(table(model=MODELS, task_id=numbered("t", 9)), lambda score: {"grade": 10 * score}),
+        (3, 9),
+    ),
+    "nothing has a known name": (table(who=MODELS, what=numbered("w", 12)), (3, 12)),
+}
+
+
+@pytest.mark.parametrize("form", UNNAMED)
+def test_the_first_command_of_a_refusal_reads_the_table(form: str) -> None:
+    rows, shape = UNNAMED[form]
+    with pytest.raises(InputError) as raised:
+        Outcomes.open(rows)
+    message = str(raised.value)
+    command = message.partition("decide with ")[2].partition(" or --")[0].partition(" (in Python")[0]
+    columns = dict(re.findall(r"--column (\w+)=([\w.]+)", command))
+    settings = {name: float(value) for name, value in re.findall(r"--set (max_score)=([\w.]+)", command)}
+    assert columns
+    assert Outcomes.open(rows, columns=columns, **settings).scores.shape == shape
+
+
+def test_the_only_id_names_the_items_and_a_column_of_distinct_values_is_no_run() -> None:
+    rows = [
+        {**row, "run_id": f"u{number}"} for number, row in enumerate(table(model=MODELS, caseId=numbered("c", 9)))
+    ]
+    assert Outcomes.open(rows).scores.shape == (3, 9)
+
+
+def test_metrics_of_whole_sets_and_columns_of_several_ranges_are_no_items() -> None:
+    metrics = [{"model": m, "avg_score": 0.32, "avg_latency": 0.02, "total_cost": 0.71} for m in MODELS]
+    with pytest.raises(InputError) as raised:
+        Outcomes.open(metrics)
+    assert raised.value.argument == "rows"
+    assert Outcomes.open(metrics, rows="models").models == MODELS
+    mixed = [{"model": m, "elo_gap": 20.0 + k, "law": 0.2 * k, "art": 0.1} for k, m in enumerate(MODELS)]
+    with pytest.raises(InputError):
+        Outcomes.open(mixed)

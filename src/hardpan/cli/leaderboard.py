@@ -67,6 +67,8 @@ def _ranked(
         with _scores(logs, reading) as (outcomes, progress):
             if outcomes.is_unbounded():
                 return leaderboard.amounts(outcomes, **common, seed=options["seed"])
+            if outcomes.totals is not None:
+                return leaderboard.rank(outcomes, reading["group"], confidence=options["confidence"])
             return analyse(outcomes, progress)
     except InputError:
         if not is_battles(logs, reading["columns"]):

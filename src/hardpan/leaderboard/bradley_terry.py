@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,17 +27,19 @@ from hardpan.estimates import Estimate, estimates_of_columns
 from hardpan.files import record
 from hardpan.leaderboard.pairs import Floats, PairTests
 from hardpan.leaderboard.ranking import Ints, rank_sets, separated_pairs
+from hardpan.outcomes.cells import BLANK
+from hardpan.outcomes.score_columns import battle_options
 from hardpan.report import Report
 from hardpan.stats.intervals import share
-from hardpan.tables import column_role_names, find_columns, plain_name, read_columns
+from hardpan.tables import column_role_names, find_columns, is_number, plain_name, read_columns
 
 ROLES = ("model_a", "model_b", "winner")
 FEW_GROUPS = 20
-_TIES = frozenset(("tie", "ties", "draw", "equal", "same", "0.5", "tie (bothgood)", "both good", "both"))
-_BAD = frozenset(("tie (bothbad)", "both bad", "bothbad", "both_bad", "neither", "none"))
+_TIE = re.compile(r"(?:tie|tied|ties|draw|equal|same|both|all|neither|0_5)(?:_.*)?")
+_BAD = re.compile(r"neither(?:_.*)?|.*_?bad")
 _SIDES = {
-    **dict.fromkeys(("model_a", "a", "model_1", "system_a", "left", "first", "1", "1.0", "m"), 1.0),
-    **dict.fromkeys(("model_b", "b", "model_2", "system_b", "right", "second", "2", "0", "0.0"), 0.0),
+    **dict.fromkeys(("model_a", "a", "model_1", "system_a", "left", "first", "1", "1_0", "m"), 1.0),
+    **dict.fromkeys(("model_b", "b", "model_2", "system_b", "right", "second", "2", "2_0"), 0.0),
 }
 _STEPS = 100
 
@@ -81,6 +84,7 @@ class Battles(Report):
         style_strength: (M,) strengths where position and style are equal; empty without them.
         style_rank_low: (M,) best ranks of these.
         style_rank_high: (M,) worst ranks of these.
+        skipped: rows that are no battle: without a winner, or with one model on both sides.
         left_out: models that have no finite strength: they won all, lost all, or met none of the others.
         separated: number of pairs that are separated.
         confidence: level of the intervals, and of all rank sets together.
@@ -111,6 +115,7 @@ class Battles(Report):
     separated: int
     confidence: float
     source: str = ""
+    skipped: int = 0
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -136,7 +141,8 @@ def battles(
 
     Args:
         source: a table (path, frame, columns, rows) with model_a, model_b and winner: model_a, model_b, tie, both
-            bad, or the name of the model.
+            bad, or the name of the model. Rows without a winner, or with one model on both sides, are counted and
+            skipped.
         columns: columns by role where their names do not say it: model_a, model_b, winner.
         group: column to cluster errors by; "" for battles as independent.
         confidence: level.
@@ -156,12 +162,11 @@ def battles(
     table, where = _battle_columns(source)
     roles = find_columns(list(table), ROLES, columns, where=where)
     if missing := [role for role in ROLES if role not in roles]:
-        raise InputError(
-            f": {where} has no {few(missing)}; name the columns with --column model_a=..., model_b=... and "
-            f"winner=... (the columns are {few(list(table))})",
-            argument="columns",
-        )
-    names, codes, won, both_bad = _read_battles(table, roles, where)
+        remedy = battle_options(table) or f"rename those that are (the columns are {few(list(table))})"
+        raise InputError(f": {where} has no {few(missing)}; {remedy}", argument="columns")
+    names, codes, won, both_bad, rows = _read_battles(table, roles, where)
+    skipped = len(table[roles["winner"]]) - len(rows)
+    table = {name: [values[row] for row in rows] for name, values in table.items()} if skipped else table
     cluster, groups = _battle_groups(table, roles, group)
     has_strength = _models_with_strength(codes, won, len(names))
     left_out = tuple(name for name, has in zip(names, has_strength, strict=True) if not has)
@@ -214,6 +219,7 @@ def battles(
         separated=int(np.triu(tests[1], 1).sum()),
         confidence=level,
         source=where,
+        skipped=skipped,
     )
 
 
@@ -245,28 +251,39 @@ def _is_path(source: Any) -> bool:
 
 def _read_battles(
     table: Mapping[str, Sequence[Any]], roles: Mapping[str, str], where: str
-) -> tuple[list[str], NDArray[np.int64], Floats, NDArray[np.bool_]]:
-    """Names of the models, (n, 2) their numbers, (n,) 1, ½ or 0 for the first, which ties are of bad answers."""
+) -> tuple[list[str], NDArray[np.int64], Floats, NDArray[np.bool_], NDArray[np.int64]]:
+    """Names of the models, (n, 2) their numbers, (n,) 1, ½ or 0 for the first, which ties are of bad answers, rows.
+
+    Rows without a winner, and of one model on both sides, are no battles.
+    """
     known: dict[str, int] = {}
-    codes, won, bad = [], [], []
-    for row, (a, b, winner) in enumerate(zip(*(table[roles[role]] for role in ROLES), strict=True)):
-        first, second = str(a), str(b)
-        word = str(winner).strip().lower()
-        if first == second:
-            raise InputError(f"{where}, row {row + 1}: {first!r} battles itself; leave such rows out")
+    codes, won, bad, rows = [], [], [], []
+    words = [str(winner).strip().lower() for winner in table[roles["winner"]]]
+    numbers = {float(word) for word in set(words) if is_number(word)}
+    shares = 0.5 in numbers and numbers <= {0.0, 0.5, 1.0}  # of the win that the first model gets
+    for row, (a, b, word) in enumerate(zip(table[roles["model_a"]], table[roles["model_b"]], words, strict=True)):
+        first, second, plain = str(a), str(b), re.sub(r"[^a-z0-9]+", "_", word).strip("_")
+        if word in BLANK or first == second:
+            continue
         if word in (first.lower(), second.lower()):
             result = float(word == first.lower())
+        elif shares and is_number(word):
+            result = float(word)
         else:
-            result = 0.5 if word in _TIES or word in _BAD else _SIDES.get(word, -1.0)
-        if result < 0:
+            result = 0.5 if _TIE.fullmatch(plain) or _BAD.fullmatch(plain) else _SIDES.get(plain, -1.0)
+        if result < 0 or (0.0 in numbers and not shares):
             raise InputError(
                 f"{where}, row {row + 1}: {roles['winner']} must be {roles['model_a']}, {roles['model_b']}, tie, "
-                f"both bad or the name of a model; got {winner!r}"
+                f"both bad or the name of a model; got {table[roles['winner']][row]!r}"
+                + ("" if result < 0 else ": 0 and 1 may be positions or wins; write the names of the models")
             )
         codes.append((known.setdefault(first, len(known)), known.setdefault(second, len(known))))
         won.append(result)
-        bad.append(word in _BAD)
-    return list(known), np.array(codes, dtype=np.int64), np.array(won), np.array(bad)
+        bad.append(bool(_BAD.fullmatch(plain)))
+        rows.append(row)
+    if not rows:
+        raise InputError(f"{where}: no row of column {roles['winner']!r} names a winner; fill it in")
+    return list(known), np.array(codes, dtype=np.int64), np.array(won), np.array(bad), np.array(rows)
 
 
 def _battle_groups(

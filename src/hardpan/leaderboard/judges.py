@@ -9,6 +9,7 @@ from hardpan.arguments import check_confidence
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate, estimates_of_columns
 from hardpan.files import record
+from hardpan.leaderboard.item_groups import item_groups
 from hardpan.leaderboard.pairs import Floats, PairTests
 from hardpan.leaderboard.ranking import Ints, rank_sets, separated_pairs
 from hardpan.outcomes import Outcomes
@@ -41,6 +42,7 @@ class JudgedScores(Report):
         same_bias: p-value that the judge has the same bias for all models (Holm over the models).
         confidence: level of the intervals, and of all rank sets together.
         notes: what the reader of the scores reported.
+        cluster: the column of item groups that intervals and tests follow, or "".
     """
 
     models: tuple[str, ...]
@@ -61,6 +63,7 @@ class JudgedScores(Report):
     same_bias: float
     confidence: float
     notes: tuple[str, ...] = ()
+    cluster: str = ""
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -68,7 +71,7 @@ class JudgedScores(Report):
         return estimates_of_columns(self.score, self.stderr, self.low, self.high, self.confidence)
 
 
-def judge(outcomes: object, *, confidence: float = 0.95) -> JudgedScores:
+def judge(outcomes: object, *, group: str | None = None, confidence: float = 0.95) -> JudgedScores:
     """Correct a judge's scores by people's scores of some answers: prediction-powered inference (PPI++).
 
     With n answers that have both scores y (people) and f (judge), and N that have f only: θ̂ = ȳ + λ(f̄_N − f̄_n),
@@ -76,10 +79,13 @@ def judge(outcomes: object, *, confidence: float = 0.95) -> JudgedScores:
     It holds for any judge if the answers that people scored are a random sample of all answers; a judge that says
     nothing gets λ near 0. Pairs of models: the same on the differences of the items that both have, by Holm. Where
     fewer than 15 scores of right and wrong differ, the interval contains that of f̄ + P(y > f) − P(y < f) by exact
-    limits of the two.
+    limits of the two. With groups of items the influences of the answers, (y − λf − mean)/n and λ(f − f̄_N)/N, are
+    summed within groups: SE² = G/(G−1) Σ_g (Σ_g)², Student's t with G − 1, G the groups with answers that people
+    scored.
 
     Args:
         outcomes: scores by the judge, with the measure "human" (in tables the column human).
+        group: column of item groups, as in :func:`hardpan.leaderboard.rank`.
         confidence: level.
 
     Source: Angelopoulos, Duchi and Zrnic, "PPI++: efficient prediction-powered inference" (2023).
@@ -95,7 +101,7 @@ def judge(outcomes: object, *, confidence: float = 0.95) -> JudgedScores:
     outcomes = Outcomes.of_items(outcomes)
     if "human" not in outcomes.measures:
         raise InputError(
-            ": has no scores by people; give a column human, or name it with --column human=NAME",
+            ": has no scores by people; give them in a column human",
             argument="outcomes",
         )
     people, scores = outcomes.measures["human"], outcomes.item_scores()
@@ -107,8 +113,9 @@ def judge(outcomes: object, *, confidence: float = 0.95) -> JudgedScores:
             f": {few[0]} has fewer than {FEWEST} answers with a score by people; score more, or leave it out",
             argument="outcomes",
         )
-    m = outcomes.n_models
-    own = [_powered_mean(people[row], scores[row]) for row in range(m)]
+    m, groups = outcomes.n_models, item_groups(outcomes, group)
+    codes = np.arange(outcomes.n_items) if groups is None else groups.codes
+    own = [_powered_mean(people[row], scores[row], codes) for row in range(m)]
     value, stderr, degrees, weight = np.array(own).T
     reach = special.stdtrit(degrees, 0.5 + level / 2) * stderr
     low, high = value - reach, value + reach
@@ -121,14 +128,14 @@ def judge(outcomes: object, *, confidence: float = 0.95) -> JudgedScores:
             y, f = people[i] - people[j], scores[i] - scores[j]
             if (np.isfinite(y) & np.isfinite(f)).sum() < FEWEST:
                 continue
-            d, se, df, _ = _powered_mean(y, f)
+            d, se, df, _ = _powered_mean(y, f, codes)
             difference[i, j], error[i, j] = d, se
             p[i, j] = 2 * special.stdtr(df, -abs(d) / se) if se > 0 else 1.0
     difference, error, p = difference - difference.T, error + error.T, np.minimum(p, p.T)
     tests = PairTests(difference, error, p, (both.astype(float) @ both.T).astype(np.int64), False)
     order = np.lexsort((np.arange(m), -value))
     alone = np.array([people[row, both[row]].var(ddof=1) / both[row].sum() for row in range(m)])
-    bias = [_bias(scores[row, both[row]] - people[row, both[row]], level) for row in range(m)]
+    bias = [_bias((scores[row] - people[row])[both[row]], codes[both[row]], level) for row in range(m)]
     return JudgedScores(
         models=tuple(outcomes.models[row] for row in order),
         score=np.clip(value, 0.0, 1.0)[order],
@@ -146,10 +153,11 @@ def judge(outcomes: object, *, confidence: float = 0.95) -> JudgedScores:
         same_bias=_same_bias(bias),
         confidence=level,
         notes=outcomes.notes,
+        cluster="" if groups is None else groups.name,
     )
 
 
-def _powered_mean(y: Floats, f: Floats) -> tuple[float, float, float, float]:
+def _powered_mean(y: Floats, f: Floats, codes: Ints) -> tuple[float, float, float, float]:
     """θ̂, its standard error, degrees of freedom and λ; y is NaN where people gave no score."""
     has, only = np.isfinite(y) & np.isfinite(f), np.isnan(y) & np.isfinite(f)
     n, rest = int(has.sum()), int(only.sum())
@@ -159,6 +167,13 @@ def _powered_mean(y: Floats, f: Floats) -> tuple[float, float, float, float]:
     weight = min(max(weight, 0.0), 1.0)
     residual = a - weight * b
     value = float(residual.mean() + (weight * f[only].mean() if weight else 0.0))
+    if (count := len(np.unique(codes[has]))) < n:
+        influence = np.zeros(len(y))
+        influence[has] = (residual - residual.mean()) / n
+        influence[only] = weight * (f[only] - f[only].mean()) / rest if weight else 0.0
+        sums = np.bincount(codes, influence)
+        error = float(np.sqrt(count / (count - 1) * (sums**2).sum())) if count > 1 else float("inf")
+        return value, error, float(max(count - 1, 1)), weight
     variance = ((residual - residual.mean()) ** 2).sum() / (n - 2) / n
     variance += weight**2 * float(f[only].var(ddof=1)) / rest if weight else 0.0
     return value, float(np.sqrt(variance)), float(n - 2), weight
@@ -181,10 +196,13 @@ def _limits_of_few(y: Floats, f: Floats, level: float) -> tuple[float, float]:
     return float(value - down), float(value + up)
 
 
-def _bias(d: Floats, level: float) -> Estimate:
-    n = len(d)
-    error = float(d.std(ddof=1) / np.sqrt(n))
-    return normal(float(d.mean()), error, n, level, least=-1.0, most=1.0, method="t", df=n - 1)
+def _bias(d: Floats, codes: Ints, level: float) -> Estimate:
+    """The mean difference; its n are the groups, without any the answers."""
+    groups, at = np.unique(codes, return_inverse=True)
+    n = len(groups)
+    sums = np.bincount(at, d - d.mean())
+    error = float(np.sqrt(n / (n - 1) * (sums**2).sum()) / len(d)) if n > 1 else float("inf")
+    return normal(float(d.mean()), error, n, level, least=-1.0, most=1.0, method="t", df=max(n - 1, 1))
 
 
 def _same_bias(bias: list[Estimate]) -> float:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hardpan.arguments import check_confidence
+from hardpan.errors import InputError, few
 from hardpan.estimates import Estimate, estimates_of_columns
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
@@ -18,7 +19,13 @@ from hardpan.leaderboard.item_groups import ItemGroups, item_group_counts, item_
 from hardpan.leaderboard.pairs import FLAT, Floats, PairTests, all_pairs, column_blocks, compare
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
-from hardpan.stats.hypothesis_tests import POWER, holm, smallest_difference, smallest_difference_by_t
+from hardpan.stats.hypothesis_tests import (
+    POWER,
+    holm,
+    smallest_difference,
+    smallest_difference_by_t,
+    unpaired_shares,
+)
 from hardpan.stats.intervals import (
     FEW_EVENTS,
     FEW_EXAMPLES,
@@ -97,6 +104,7 @@ class Ranking(Report):
         failures: number of answers without a score (empty, timeout, not parsed) of each model; None without any.
         failed_as: what these count as, "wrong" or "missing"; "" without any.
         other_score: ``score`` if they counted as the other of the two; None without any.
+        unpaired: whether only counts of right answers are known: models are compared as independent samples.
     """
 
     models: tuple[str, ...]
@@ -135,6 +143,7 @@ class Ranking(Report):
     failures: Ints | None = None
     failed_as: str = ""
     other_score: Floats | None = None
+    unpaired: bool = False
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -167,9 +176,12 @@ def rank(
     Intervals of single scores: with groups Student's t on the delete-a-group jackknife; else, for right and wrong,
     Clopper–Pearson below 300 items, normal from there on; for fractions :func:`hardpan.stats.bounded_mean_limits`.
 
+    Of counts of right answers (``model, correct, total``) the models are compared as independent samples:
+    :func:`hardpan.stats.unpaired_shares`, Holm.
+
     Args:
-        outcomes: scores, models × items (× repeats); cells may be missing.
-            Also what :meth:`hardpan.Outcomes.open` opens.
+        outcomes: scores, models × items (× repeats); cells may be missing. Also counts of right answers in one test
+            set, and what :meth:`hardpan.Outcomes.open` opens.
         group: column of item groups by which intervals and ranks are clustered, as a sample of groups; by default
             the first column with at least 5 groups; "" for items as independent.
         confidence: level.
@@ -186,7 +198,9 @@ def rank(
         ('a', [1, 2, 2], [1, 3, 3], [1, 2, 2])
     """
     level = check_confidence(confidence)
-    outcomes = Outcomes.of_items(outcomes)
+    outcomes = Outcomes.of_items(outcomes, counts=True)
+    if outcomes.totals is not None:
+        return _rank_counts(outcomes, outcomes.totals, level)
     scores = outcomes.item_scores()
     answered = np.isfinite(scores).any(axis=0)
     if not answered.all():
@@ -242,6 +256,83 @@ def rank(
         source=outcomes.source,
         notes=outcomes.notes,
         **_failed_answers(outcomes, order),
+    )
+
+
+def _rank_counts(outcomes: Outcomes, totals: Ints, level: float) -> Ranking:
+    """The ranking of models of which only the number of right answers in one test set is known."""
+    if outcomes.n_items > 1 or not (totals > 0).all():
+        raise InputError(
+            f"must have the size of the test set, in a column total; {outcomes.source or 'the table'} lacks it"
+            if outcomes.n_items == 1
+            else f"must be counts of one test set; got {few(outcomes.items.tolist(), 3)}: rank each in a table "
+            "of its own, or compare two with hardpan testbed compare",
+            argument="outcomes",
+        )
+    score, n = outcomes.scores[:, 0], totals[:, 0]
+    right, m, nothing = np.rint(score * n), len(score), np.full(len(score), np.nan)
+    low, high = proportion_limits(right, n.astype(np.float64), level)
+    error = np.sqrt(score * (1 - score) / np.maximum(n - 1, 1))
+    tests = PairTests(
+        score[:, None] - score,
+        np.hypot(error[:, None], error),
+        unpaired_shares(right[:, None], n[:, None], right, n),
+        np.minimum(n[:, None], n),
+        True,
+    )
+    p_holm, separated = separated_pairs(tests, 1 - level)
+    order = np.lexsort((np.arange(m), -score))
+    tier = tiers_of(separated, order)
+    first = order[: np.argmax(tier != 1) if (tier != 1).any() else m]
+    top, models = np.ix_(order[:TOP], order[:TOP]), tuple(outcomes.models[row] for row in order)
+    nan = float("nan")
+    lead, needed = Estimate(nan, nan, nan, nan, level, "one model"), nan
+    if m > 1:
+        a, b = order[:2]
+        d, down, up = (
+            score[a] - score[b],
+            (score[a] - low[a], high[b] - score[b]),
+            (high[a] - score[a], score[b] - low[b]),
+        )
+        ends = float(d - np.hypot(*down)), float(d + np.hypot(*up))
+        lead = Estimate(
+            float(d), float(tests.stderr[a, b]), *ends, level, "unpaired, limits joined by squares", int(n[a])
+        )
+        z = special.ndtri(1 - (1 - level) / (m * (m - 1))) + special.ndtri(POWER)
+        spread = score[[a, b]] * (1 - score[[a, b]])
+        needed = float(np.ceil(z**2 * spread.sum() / d**2)) if d > 0 else needed
+    least, least_ranked = _smallest_differences(replace(tests, exact=False), order, None, 1 - level)
+    return Ranking(
+        models=models,
+        score=score[order],
+        raw_score=score[order],
+        stderr=error[order],
+        stderr_clustered=nothing,
+        low=low[order],
+        high=high[order],
+        **rank_sets(tests.difference, separated, order),
+        items=n[order],
+        n_items=int(n.max()),
+        complete=m,
+        cluster="",
+        **item_group_counts(None),
+        repeats=1,
+        between_variance=nothing,
+        within_variance=nothing,
+        smallest_difference=least,
+        smallest_difference_ranked=least_ranked,
+        lead=lead,
+        items_needed=needed,
+        separated=int(np.triu(separated, 1).sum()),
+        separated_at_top=int(np.triu(separated[np.ix_(first, first)], 1).sum()),
+        few_shared=0,
+        unconnected=False,
+        exact=False,
+        confidence=level,
+        pairs=TopPairs(models[:TOP], tests.difference[top], tests.stderr[top], p_holm[top], tests.shared[top]),
+        source=outcomes.source,
+        notes=outcomes.notes,
+        unpaired=True,
     )
 
 

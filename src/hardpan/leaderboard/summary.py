@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from hardpan.leaderboard.short_tests import FOLDS, ShortTest, shorten
 from hardpan.leaderboard.suites import Suite, suite
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
+from hardpan.stats.intervals import mean as interval_of_mean
 from hardpan.stats.intervals import share
 
 PICTURE = (100, 400)  # rows and columns of the picture of all scores, at most
@@ -74,15 +75,15 @@ class ReferenceFailures:
 
 @record
 class BlindBaseline:
-    """What always giving the most frequent right answer scores.
+    """What a rule that reads no question scores.
 
     Attributes:
-        answer: that answer.
-        score: the share of the items with a key that have it.
+        rule: what it answers: "the most frequent answer, 'B'", "the longest choice", "choice 2".
+        score: its mean over the items with a key, or with choices.
         models_below: names of the models with at most this score on these items.
     """
 
-    answer: str
+    rule: str
     score: Estimate
     models_below: tuple[str, ...]
 
@@ -98,6 +99,7 @@ class ItemAnswers:
         answers: different answers; "" for those that logs do not have.
         scores: the score of each.
         models: who gave each, the best models first.
+        texts: the whole answer or transcript of the first of them, where the log has it.
     """
 
     item: str
@@ -106,6 +108,7 @@ class ItemAnswers:
     answers: tuple[str, ...]
     scores: tuple[float, ...]
     models: tuple[tuple[str, ...], ...]
+    texts: tuple[str, ...] = ()
 
 
 @record(eq=False, dropped=("group_columns",))
@@ -126,8 +129,10 @@ class LeaderboardSummary(Report):
         judge: scores as people would give them; None without a column of scores by people.
         amounts: costs, times and tokens beside the scores; None without such columns.
         reference: items that the reference solution fails; None without one.
-        blind: what always giving one answer scores; None without keys, or where they hardly repeat.
-        examples: the answers to items that look broken or wrongly keyed, or separate models least.
+        blind: what rules that read no question score; none without keys or choices.
+        examples: the answers to items that look broken or wrongly keyed, or separate models least; of one model, to
+            those with the lowest scores.
+        files: what was read: file, harness, version and date, as far as logs have them.
     """
 
     ranking: Ranking
@@ -143,8 +148,9 @@ class LeaderboardSummary(Report):
     judge: JudgedScores | None = None
     amounts: Amounts | None = None
     reference: ReferenceFailures | None = None
-    blind: BlindBaseline | None = None
+    blind: tuple[BlindBaseline, ...] = ()
     examples: tuple[ItemAnswers, ...] = ()
+    files: tuple[tuple[str, ...], ...] = ()
 
 
 def summarize(
@@ -225,8 +231,9 @@ def summarize(
         source=outcomes.source,
         notes=outcomes.notes,
         reference=failures,
-        blind=_blind_baseline(used, confidence),
+        blind=tuple(_blind_baselines(used, confidence)),
         examples=_item_answers(used, ranking, fit, keys),
+        files=outcomes.files,
         **_further_results(used, group, weights, confidence, seed),
     )
 
@@ -254,21 +261,30 @@ def _without_reference(outcomes: Outcomes, reference: str | None) -> tuple[Outco
     return others, failures
 
 
-def _blind_baseline(outcomes: Outcomes, level: float) -> BlindBaseline | None:
-    """What the most frequent key scores, where keys are answers to a choice."""
-    if outcomes.key is None:
-        return None
-    keyed = outcomes.key != ""
-    labels, counts = np.unique(outcomes.key[keyed], return_counts=True)
-    if len(labels) < 2 or len(labels) > MOST_CHOICES or keyed.sum() < FEWEST_KEYS:
-        return None
-    most, n = int(counts.max()), int(keyed.sum())
-    score = share(most, n, level)
-    scores = outcomes.item_scores()[:, keyed]
-    known = np.isfinite(scores)
-    mean = np.where(known, scores, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-    below = [name for name, value in zip(outcomes.models, mean, strict=True) if value <= score.value]
-    return BlindBaseline(str(labels[counts.argmax()]), score, tuple(below))
+def _blind_baselines(outcomes: Outcomes, level: float) -> Iterator[BlindBaseline]:
+    """The most frequent key, where keys are answers to a choice; the longest choice, and the best position."""
+    rules = dict(outcomes.blind)
+    keyed = np.zeros(outcomes.n_items, dtype=bool) if outcomes.key is None else outcomes.key != ""
+    if outcomes.key is not None and keyed.sum() >= FEWEST_KEYS:
+        labels, counts = np.unique(outcomes.key[keyed], return_counts=True)
+        if 2 <= len(labels) <= MOST_CHOICES:
+            most = str(labels[counts.argmax()])
+            named = {f"the most frequent answer, {most!r}": np.where(keyed, outcomes.key == most, np.nan)}
+            rules = named | {name: values for name, values in rules.items() if not name.startswith("choice ")}
+    places = [name for name in rules if name.startswith("choice ")]
+    best = max(places, key=lambda name: np.nansum(rules[name]), default="")
+    scores = outcomes.item_scores()
+    for name, values in rules.items():
+        has = np.isfinite(values)
+        if has.sum() < FEWEST_KEYS or (name in places and name != best):
+            continue
+        known = np.isfinite(scores[:, has])
+        mean = np.where(known, scores[:, has], 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+        sure = np.isin(values[has], (0, 1)).all()
+        n, total = int(has.sum()), float(values[has].sum())
+        score = share(round(total), n, level) if sure else interval_of_mean(values[has], level, least=0.0, most=1.0)
+        below = [model for model, value in zip(outcomes.models, mean, strict=True) if value <= score.value]
+        yield BlindBaseline(name, score, tuple(below))
 
 
 def _further_results(
@@ -286,7 +302,7 @@ def _further_results(
         results["runs"] = runs(outcomes, **common, seed=seed)
     if small and PEOPLE in outcomes.measures:
         with contextlib.suppress(InputError):  # a model with too few scores by people
-            results["judge"] = judge(outcomes, confidence=confidence)
+            results["judge"] = judge(outcomes, **common)
     if small and outcomes.measures.keys() - {PEOPLE}:
         results["amounts"] = amounts(outcomes, **common, seed=seed)
     return results
@@ -295,9 +311,10 @@ def _further_results(
 def _item_answers(
     outcomes: Outcomes, ranking: Ranking, fit: ItemFit | None, keys: SuspectKeys | None
 ) -> tuple[ItemAnswers, ...]:
-    if outcomes.answers is None and outcomes.questions is None:
+    if outcomes.answers is None and outcomes.questions is None and not outcomes.texts:
         return ()
-    slopes = np.zeros(0) if fit is None else np.where(fit.flag == "broken", fit.slope - 1e6, fit.slope)
+    first = item_means(outcomes.item_scores())  # without slopes the items with the lowest scores
+    slopes = first if fit is None else np.where(fit.flag == "broken", fit.slope - 1e6, fit.slope)
     ids = {str(name): column for column, name in enumerate(outcomes.items)}
     picked = [] if keys is None else [ids[str(name)] for name in keys.items[: min(keys.suspicious, TOP)]]
     picked += np.argsort(slopes, kind="stable")[:TOP].tolist()
@@ -320,6 +337,7 @@ def _item_answers(
                 tuple(answer for answer, _ in order),
                 tuple(score for _, score in order),
                 tuple(tuple(said[answer]) for answer in order),
+                tuple(best.texts.get((next(iter(said[answer])), str(name)), "") for answer in order),
             )
         )
     return tuple(result)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.arguments import one_of, real_number
+from hardpan.arguments import clean_text, one_of, real_number
 from hardpan.errors import InputError, counted, few
 from hardpan.outcomes.outcomes import Choices, Outcomes
 
@@ -24,6 +24,8 @@ MOST_TEXT_BYTES = 256 << 20  # of all different answers while they are collected
 LONGEST_ANSWER = 48
 LONGEST_LABEL = 200
 LONGEST_QUESTION = 4000
+LONGEST_TEXT = 3000  # of an answer or transcript, its beginning and its end
+MOST_CHOICES = 10  # up to which always taking the first one, the second one and so on are rules
 UNPARSED = ("wrong", "missing")
 
 _WORDS = dict.fromkeys(("true", "yes", "correct", "right", "pass", "passed", "resolved", "success", "c", "✓"), 1.0)
@@ -121,6 +123,10 @@ class Cells:
         self._measures: dict[str, tuple[array[int], array[float]]] = {}  # numbers of scores, and values, by name
         self._logprobs, self._logprob_rows = array("f"), array("q")
         self._right: dict[int, tuple[int, bool]] = {}
+        self._choice_lengths: dict[int, list[int]] = {}
+        self._whole: dict[tuple[int, int], str] = {}  # whole answers by model and item
+        self._whole_bytes = 0
+        self.files: dict[Path, tuple[str, str]] = {}  # version and date of logs
 
     def __len__(self) -> int:
         return len(self._scores)
@@ -235,6 +241,11 @@ class Cells:
         if before is None or (certain and not before[1]):
             self._right[item] = (choice, certain)
 
+    def choose(self, item: int, choices: Sequence[Any]) -> None:
+        """The texts of the choices of an item."""
+        if item not in self._choice_lengths:
+            self._choice_lengths[item] = [len(text) if isinstance(text, str) else 0 for text in choices]
+
     def add(
         self,
         model: int,
@@ -247,8 +258,12 @@ class Cells:
         where: object = "",
         line: int = 0,
         missing: bool = False,
+        text: str = "",
     ) -> None:
-        """One score; None is an answer that could not be parsed, ``missing`` a cell that was left out."""
+        """One score; None is an answer that could not be parsed, ``missing`` a cell that was left out.
+
+        ``text`` is a transcript; without one, an answer that is too long to be kept as such is.
+        """
         if missing:
             value = math.nan
         elif score is None:
@@ -269,6 +284,12 @@ class Cells:
         self._item_of.append(item)
         self._run_of.append(run)
         self._scores.append(value)
+        text = text or (answer if len(answer) > LONGEST_ANSWER else "")
+        if text and self._whole_bytes < MOST_TEXT_BYTES // 4 and (model, item) not in self._whole:
+            half = LONGEST_TEXT // 2
+            text = text.strip() if len(text) <= LONGEST_TEXT else f"{text[:half]}\n…\n{text[-half:]}"
+            self._whole[model, item] = clean_text(text, lines=True)
+            self._whole_bytes += 4 * len(text)
         known = self._texts.get(answer)
         self._answer_of.append(self._answer_number(answer) if known is None else known)
         if logprobs:
@@ -356,7 +377,7 @@ class Cells:
             rows_of = counted(self._other_keys, "row")
             self.notes.append(f"Another key for an item in {rows_of}; the first key is used.")
         failed = self._failed_cells(rows, columns, repeat, order, models, scores.shape)
-        choices = self._choices(m, n)
+        choices, labels = self._choices(m, n), distinct(self.labels)
 
         def column(values: Mapping[int, str], count: int = n) -> NDArray[np.str_]:
             return np.array([values.get(index, "") for index in range(count)], dtype=np.str_)
@@ -364,7 +385,7 @@ class Cells:
         return Outcomes(
             scores if r > 1 else scores[:, :, 0],
             models,
-            np.array(distinct(self.labels), dtype=np.str_),
+            np.array(labels, dtype=np.str_),
             {name: column(values) for name, values in self._columns.items()},
             answers if answers is None or r > 1 else answers[:, :, 0],
             column(self._keys) if self._keys else None,
@@ -375,7 +396,23 @@ class Cells:
             questions=tuple(self._questions.get(i, "") for i in range(n)) if self._questions else None,
             failed=failed if failed is None or r > 1 else failed[:, :, 0],
             measures=measures,
+            blind=self._blind_rules(n),
+            texts={(models[model], labels[item]): text for (model, item), text in self._whole.items()},
         )
+
+    def _blind_rules(self, n: int) -> dict[str, NDArray[np.float64]]:
+        """Scores of always taking the longest choice, which ties share, and of one position."""
+        known = {item: lengths for item, lengths in self._choice_lengths.items() if item in self._right}
+        most = max(map(len, known.values()), default=0)
+        names = ["the longest choice", *(f"choice {k + 1}" for k in range(most if most <= MOST_CHOICES else 0))]
+        rules = {name: np.full(n, np.nan) for name in names if known}
+        for item, lengths in known.items():
+            right, longest = self._right[item][0], max(lengths)
+            if right < len(lengths) and longest:
+                rules[names[0]][item] = (lengths[right] == longest) / lengths.count(longest)
+            for k, name in enumerate(names[1:]):
+                rules[name][item] = k == right
+        return rules
 
     def _mean_measures(self, shape: tuple[int, int]) -> dict[str, NDArray[np.float64]]:
         """Further numbers by name, means over the rows of a model and item."""
@@ -442,6 +479,7 @@ class Cells:
             self.notes.append(f"Logs of one model and task in one folder are joined: {few(logs, 3)}.")
         if len(names) < len(keys):
             self._model_of = array("i", np.array(rows, dtype=np.int32)[_int32_array(self._model_of)].tobytes())
+            self._whole = {(rows[model], item): text for (model, item), text in reversed(self._whole.items())}
             self._model_columns = {
                 name: {rows[model]: text for model, text in values.items()}
                 for name, values in self._model_columns.items()

@@ -40,14 +40,32 @@ _MODEL_COLUMNS = {"group": "group", "date": "date", "parameters": "parameters", 
 
 
 def is_counts(columns: Columns) -> bool:
-    """Whether a table holds one row per model with counts or accuracies of whole test sets."""
-    items = {*column_role_names("item"), "index", "row"}
-    if "model" not in columns or items & set(columns):
+    """Whether a table holds one row per model, or per model and test set, with counts or accuracies."""
+    columns = _with_usual_names(columns)
+    if "model" not in columns or {*column_role_names("item"), "index", "row"} & set(columns):
         return False
-    if _sets_of_counts(columns):
-        return True
     counted = any(name in columns for name in _CORRECT) and any(name in columns for name in _TOTAL)
-    return counted or any(name in columns for name in _ACCURACY)
+    apart = [name for name in ("model", *column_role_names("task"), "img_size", "metric") if name in columns]
+    rows = list(zip(*(columns[name] for name in apart), strict=True))
+    accuracies = bool(_sets_of_counts(columns)) or any(name in columns for name in _ACCURACY)
+    return counted or (accuracies and len(set(rows)) == len(rows))
+
+
+def _with_usual_names(columns: Columns) -> Columns:
+    """Counts with another name of the models or of what is right as the columns model, correct and total."""
+    names = {role: [n for n in columns if plain_name(n) in column_role_names(role)] for role in ("model", "task")}
+    if "model" not in columns and len(names["model"]) == 1:
+        columns = {"model" if name in names["model"] else name: cells for name, cells in columns.items()}
+    if "model" not in columns or any(name in columns for name in _CORRECT):
+        return columns
+    rows = list(zip(columns["model"], *(columns[name] for name in names["task"][:1]), strict=True))
+    if (found := counts_in_columns(columns)) is None or len(set(rows)) < len(rows):
+        return columns
+    right, total = ([float(cell) for cell in columns[name]] for name in found)
+    if plain_name(found[1]) in _FAILED:
+        total = [passed + failed for passed, failed in zip(right, total, strict=True)]
+    kept = {name: cells for name, cells in columns.items() if name not in found}
+    return {**kept, "correct": right, "total": total}
 
 
 def counts_in_columns(columns: Columns) -> tuple[str, str] | None:
@@ -87,11 +105,11 @@ def read_counts(tables: Sequence[tuple[str, Columns]], metric: str | None, total
     """
     sets: dict[str, dict[str, tuple[float, int, float | None]]] = {}
     described: dict[str, dict[str, Any]] = {}
-    repeated = {name for _, columns in tables for name in _models_of_several_counts(columns)}
+    repeated = {name for _, columns in tables for name in _models_of_several_counts(_with_usual_names(columns))}
     if len({stem for stem, _ in tables}) < len(tables):
         tables = [(f"{stem} {number}", columns) for number, (stem, columns) in enumerate(tables, start=1)]
     for stem, columns in tables:
-        columns = _rows_of_metric(columns, metric, stem)
+        columns = _rows_of_metric(_with_usual_names(columns), metric, stem)
         models = _models_of_counts(columns, repeated, stem)
         for name, (right, total, slack) in _counts_by_set(stem, columns, metric, len(models)).items():
             rows = sets.setdefault(name, {})
@@ -159,7 +177,7 @@ def _rows_of_metric(columns: Columns, metric: str | None, where: str) -> Columns
 
 def _sets_of_counts(columns: Columns) -> list[str]:
     """The sets that a table has as pairs of columns: original_correct, original_total, ..."""
-    prefixes = [match[1] for name in columns if (match := re.fullmatch(r"(.+)_(?:correct|accuracy)", name))]
+    prefixes = [match[1] for name in columns if (match := re.fullmatch(r"([^.]+)_(?:correct|accuracy)", name))]
     return list(dict.fromkeys(name for name in prefixes if name not in ("is", "n", "num")))
 
 

@@ -78,8 +78,9 @@ def _read_inspect_log(
     for sample in samples:
         if model is None:
             model = cells.model_of_log(str(evaluation["model"]), log.path.resolve().parent, task)
-            if isinstance(created := evaluation.get("created"), str):
-                cells.describe_model(model, "date", created[:10])
+            created = str(evaluation.get("created") or "")[:10]
+            cells.describe_model(model, "date", created)
+            cells.files[log.path] = str(json_at(evaluation, "packages", "inspect_ai") or ""), created
         if not isinstance(sample, Mapping) or "id" not in sample:
             raise InputError(f"{log.path}: a sample has no id; the log may be damaged")
         scores = sample.get("scores")
@@ -102,6 +103,9 @@ def _read_inspect_log(
             target = target[0]
         if isinstance(target, str):
             cells.set_key(item, target)
+            if (choices := json_list(sample, "choices")) and len(target) == 1 and target.isascii():
+                cells.choose(item, choices)
+                cells.set_right_choice(item, ord(target.upper()) - ord("A"), True)
         score = scores.get(scorer) if scorer is not None else None
         value = score.get("value") if isinstance(score, Mapping) else score
         value, metric = _score_value(value, cells.options.metric, str(log.path))
@@ -119,10 +123,21 @@ def _read_inspect_log(
             run=run,
             answer=answer if isinstance(answer, str) else "",
             where=str(log.path),
+            text=_transcript(sample),
         )
     if asked is not None and seen and asked not in seen:
         raise InputError(f"{log.path}: scorer must be one of {few(list(seen))}; got {asked!r}")
     return model is not None
+
+
+def _transcript(sample: Mapping[str, Any]) -> str:
+    """The messages of a sample after its input, as text."""
+    said = [
+        (str(json_at(message, "role")), content if isinstance(content, str) else json_at(content, 0, "text") or "")
+        for message in json_list(sample, "messages")[1:]
+        for content in [json_at(message, "content")]
+    ]
+    return "\n\n".join(f"{role}: {text}" for role, text in said if text)
 
 
 def _score_value(value: Any, metric: str | None, where: str) -> tuple[Any, str]:

@@ -68,8 +68,11 @@ def read_lm_eval_logs(logs: Sequence[LogFile], cells: Cells) -> None:
             # A folder of many tasks may have some without scores, such as perplexities.
             unscored.append((task or log.path.name, error))
             continue
-        if name and name["date"] and run.index is not None:
-            cells.describe_model(run.index, "date", name["date"][:10])
+        date = ((name and name["date"]) or "")[:10]
+        if date and run.index is not None:
+            cells.describe_model(run.index, "date", date)
+        version = results.get("lm_eval_version") or results.get("git_hash")
+        cells.files[log.path] = str(version or ""), date
     if len(unscored) == len(logs):
         raise unscored[0][1]
     for option, value, used in (
@@ -321,6 +324,7 @@ def _add_sample(
         choice = _best_choice(logprobs, texts, run.metric)
         right = _right_choice(target, texts, len(logprobs), choice, score)
         answer = names[choice]
+        cells.choose(item, texts)
         if right is not None:
             cells.set_right_choice(item, right[0], right[1])
             cells.set_key(item, names[right[0]])

@@ -68,6 +68,10 @@ class Outcomes:
         measures: further numbers of the answers by name, each (M, N), means over the repeats, NaN missing: cost,
             duration, tokens; human, scores by people of some answers; score or loss, scores without a range as
             they are (``scores`` are then these, scaled to [0, 1]).
+        blind: (N,) scores of rules that read no question, by what they answer ("the longest choice", "choice 1");
+            NaN where logs do not have the choices.
+        texts: whole answers or transcripts by model and item, of the first run, where longer than ``answers``.
+        files: what was read: rows of file, harness, version and date, as far as logs have them.
     """
 
     scores: NDArray[np.float64]
@@ -84,6 +88,9 @@ class Outcomes:
     questions: tuple[str, ...] | None = None
     failed: NDArray[np.bool_] | None = None
     measures: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    blind: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    texts: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    files: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         """Clean the names that reach charts, pages and tables (:func:`hardpan.arguments.clean_text`)."""
@@ -157,22 +164,23 @@ class Outcomes:
         return read_outcomes(source, options, totals=totals, progress=progress)
 
     @classmethod
-    def of_items(cls, source: Any, *, models: int = 1, items: int = 1) -> Outcomes:
+    def of_items(cls, source: Any, *, models: int = 1, items: int = 1, counts: bool = False) -> Outcomes:
         """Scores item by item of outcomes, of predictions, or of what :meth:`open` opens.
 
         Args:
             source: accuracies of whole test sets are refused.
             models: number of models that are needed.
             items: number of items that are needed.
+            counts: accept accuracies of whole test sets.
         """
         try:
             outcomes = cls.open(source.outcomes() if hasattr(source, "outcomes") else source)
         except InputError as error:
             raise error.renamed({"source": "outcomes"}) from error.__cause__
-        if outcomes.totals is not None:
+        if outcomes.totals is not None and not counts:
             raise InputError(
-                "must be scores item by item, not accuracies of whole test sets; read logs or a table of items, or "
-                "compare two test sets with hardpan testbed compare",
+                "must be scores item by item, not accuracies of whole test sets; rank these with hardpan "
+                "leaderboard rank, or compare two test sets with hardpan testbed compare",
                 argument="outcomes",
             )
         if outcomes.is_unbounded():
@@ -310,6 +318,7 @@ class Outcomes:
             questions=None if self.questions is None else tuple(self.questions[column] for column in columns),
             failed=None if self.failed is None else self.failed[cells],
             measures={name: values[cells] for name, values in self.measures.items()},
+            blind={name: values[columns] for name, values in self.blind.items()},
         )
 
     def align(self, models: Outcomes | Sequence[str]) -> Outcomes:

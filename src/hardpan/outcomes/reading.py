@@ -157,7 +157,12 @@ def _read_paths(paths: Sequence[Path], cells: Cells, totals: counts.Totals, prog
             cells.notes.append(f"Not read: {describe_json([keys for _, keys in formats.other_json])}.")
         if formats.empty:
             cells.notes.append(f"Empty files: {few(['/'.join(path.parts[-2:]) for path in formats.empty], 3)}.")
-        return _read_group_first(cells.outcomes(source), cells.options.group)
+        read_files = tuple(
+            (str(log.path), harness.name, *cells.files.get(log.path, ("", "")))
+            for harness, logs in formats.logs.items()
+            for log in logs
+        )
+        return replace(_read_group_first(cells.outcomes(source), cells.options.group), files=read_files)
     if not formats.tables and not formats.arrays:
         if formats.aggregates:
             raise InputError(
@@ -227,7 +232,8 @@ def _read_all_tables(
         starts.append(len(cells))
         tables.read_score_table(columns, where, name, cells)
     cells.check_overlap_of_tables(starts, [name for _, name, _ in named])
-    return _read_group_first(cells.outcomes(source), cells.options.group)
+    files = tuple((where, "table", "", "") for where, *_ in named)
+    return replace(_read_group_first(cells.outcomes(source), cells.options.group), files=files)
 
 
 def _read_group_first(outcomes: Outcomes, group: str | None) -> Outcomes:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hardpan.errors import InputError, counted, few
 from hardpan.outcomes.cells import score_of
-from hardpan.tables import ROLES, column_role_names, plain_name
+from hardpan.tables import ROLES, column_role_names, is_number, plain_name
 
 Columns = Mapping[str, Sequence[Any]]
 Roles = Mapping[str, str]
@@ -30,6 +30,11 @@ _JOINED = ("model", "item", "task", "run")  # roles that several columns togethe
 _UNIQUE = 0.99  # share of the rows of cells with several that a column has to distinguish
 _OFTEN = 0.1  # share of all rows from which columns are asked about whose names do not say what they are
 _MOST_FACTORS = 6
+_MOST_DESIGNED = 10  # columns, of which all pairs are tried
+_MOST_KEYS = 200  # of objects that are read as columns; more are ids
+_SIDES = frozenset(
+    ("a", "b", "model_a", "model_b", "left", "right", "first", "second", "tie", "draw", "neither", "")
+)
 _DENSITY = 4.0  # at the mean of the others, in units of that of a uniform score: models and items are alike
 _EXACT = 1e-9  # sums of numbers that are not rounded differ by less
 
@@ -52,6 +57,52 @@ def join_given_columns(columns: dict[str, Sequence[Any]], given: Mapping[str, An
             result[role] = ",".join(known)
             columns[result[role]] = [", ".join(map(str, row)) for row in cells]
     return result
+
+
+def unnested(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    """Columns of objects as one column per key, named by its path.
+
+    Example:
+        >>> unnested({"item": ["q1", "q2"], "judge": [{"score": 1, "votes": {"a": 2}}, {"score": 0}]})
+        {'item': ['q1', 'q2'], 'judge.score': [1, 0], 'judge.votes.a': [2, None]}
+    """
+    result: dict[str, Sequence[Any]] = {}
+    for name, values in columns.items():
+        objects = [value for value in values if isinstance(value, Mapping)]
+        keys = list(dict.fromkeys(key for value in objects for key in value))
+        if (
+            not objects
+            or len(keys) > _MOST_KEYS
+            or any(value for value in values if not isinstance(value, Mapping))
+        ):
+            result[name] = values
+            continue
+        inner = {f"{name}.{key}": [value.get(key) if value else None for value in values] for key in keys}
+        result |= {key: value for key, value in unnested(inner).items() if key not in columns}
+    return result
+
+
+def battle_options(columns: Columns) -> str:
+    """The options that name the columns of a table of battles; "" where it is no such table.
+
+    Two columns of names share most of their values, and all values of a third are among these or say who won.
+
+    Example:
+        >>> battle_options({"left": ["gpt", "opus"], "right": ["opus", "gpt"], "better": ["A", "tie"]})
+        'if rows are battles, pass --column model_a=left --column model_b=right --column winner=better'
+    """
+    values = {name: {str(cell).strip().lower() for cell in cells} for name, cells in columns.items()}
+    names = [name for name, known in values.items() if len(known) > 1 and not all(map(is_number, known))]
+    for first, second in itertools.combinations(names, 2):
+        both = values[first] & values[second]
+        if 2 * len(both) < min(len(values[first]), len(values[second])) or values[first] & _SIDES:
+            continue
+        known = values[first] | values[second] | _SIDES
+        if winner := next((n for n in values if n not in (first, second) and values[n] <= known), ""):
+            roles = {"model_a": first, "model_b": second, "winner": winner}
+            listed = " ".join(f"--column {shlex.quote(f'{role}={name}')}" for role, name in roles.items())
+            return f"if rows are battles, pass {listed}"
+    return ""
 
 
 def check_score_columns(columns: Columns, roles: Roles, given: Mapping[str, Any], where: str) -> None:
@@ -115,6 +166,45 @@ def item_columns(columns: Columns, roles: Roles) -> list[str]:
     ranked.sort()
     listed = [name for other, count, _, name in ranked if (other, 2 * count) <= (ranked[0][0], ranked[0][1])]
     return _without_copies(codes, listed)[:3]
+
+
+def row_designs(columns: Columns, roles: Roles) -> list[dict[str, str]]:
+    """What further columns may be so that a cell has one row: models, items and runs that are not known yet.
+
+    At most three choices, those first whose columns have names of ids and many values.
+    """
+    free = [name for name in columns if name not in roles.values() and "." not in name]
+    free += [roles["task"]] if "task" in roles and "item" not in roles else []
+    codes = {name: _column_codes(columns[name]) for name in (*free, *roles.values())}
+    known = {role: roles[role] for role in ("model", "item", "run") if role in roles}
+    n = len(next(iter(codes.values())))
+    factors = [name for name in free if 1 < _distinct(codes[name]) <= n / 2 and not _has_fractions(columns[name])]
+    factors.sort(key=lambda name: (not is_id(name), -_distinct(codes[name])))
+    factors = factors[:_MOST_DESIGNED]
+
+    def is_design(choice: Roles) -> bool:
+        parts = [codes[name] for name in {**known, **choice}.values()]
+        cells = _combined_codes(np.zeros(n, dtype=np.int64), *parts)
+        return _distinct(cells) >= _UNIQUE * n
+
+    choices: list[dict[str, str]] = [{}]
+    if "item" not in known:
+        listed = item_columns(columns, roles) if "model" in known else []
+        listed += [name for name in factors if is_id(name) and name not in listed]
+        choices = [{"item": name} for name in listed or factors]
+        if "model" not in known:
+            choices = [
+                {"model": model, "item": item}
+                for item, model in itertools.permutations(factors, 2)
+                if _distinct(codes[model]) < _distinct(codes[item])
+            ]
+    found = [choice for choice in choices if is_design(choice)]
+    if "run" not in known and not found:
+        with_run = [
+            {**choice, "run": name} for choice in choices for name in factors if name not in choice.values()
+        ]
+        found = [choice for choice in with_run if is_design(choice)]
+    return (found or [choice for choice in choices if choice and "model" in known])[:3]
 
 
 def repeats_of_rows(columns: Columns, roles: Roles) -> tuple[list[int], str]:
@@ -249,7 +339,8 @@ def _choices_of_roles(factor: Sequence[str], roles: Roles, codes: Mapping[str, C
     model, item = roles.get("model"), roles["item"]
     may_be_model = [name for name in factor if plain_name(name) in column_role_names("model")]
     if model is None and len(factor) > 1:
-        return [{"model": one, "run": other} for one, other in (factor, factor[::-1])]
+        one, other = factor
+        return [{"model": one, "run": other}, {"model": other, "run": one}, {"model": f"{one},{other}"}]
     if may_be_model and model is not None:
         return [{"model": f"{may_be_model[0]},{model}"}, {"model": model}, {"model": may_be_model[0]}]
     if model is None and not is_id(factor[0]):
@@ -263,6 +354,8 @@ def _choices_of_roles(factor: Sequence[str], roles: Roles, codes: Mapping[str, C
 def is_id(name: str) -> bool:
     """Whether the name of a column says that it numbers or names rows: "id", "seg_id", "row_index"."""
     plain = plain_name(name)
+    if plain.partition("_")[0] in column_role_names("run"):
+        return False
     return plain in ROLES["item"][0].split() or plain.endswith(("_id", "_idx", "_index", "_key", "_hash", "uuid"))
 
 

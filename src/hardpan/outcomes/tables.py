@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,16 @@ from hardpan.outcomes.cells import BLANK, GROUPS, Cells, Options, distinct, scor
 from hardpan.outcomes.counts import COUNT_WORDS, counts_in_columns
 from hardpan.outcomes.json_scores import READABLE, json_score_rows
 from hardpan.outcomes.score_columns import (
+    battle_options,
     check_score_columns,
     has_long_texts,
     is_id,
     item_columns,
     join_given_columns,
     repeats_of_rows,
+    row_designs,
     summary_lines,
+    unnested,
 )
 from hardpan.tables import column_role_names, find_columns, plain_name, read_columns
 
@@ -47,6 +50,12 @@ _METRICS = re.compile(  # names of metrics and of properties of answers, which a
     re.IGNORECASE,
 )
 _RANKS = ("rank", "place", "elo")  # of the rows of a board, which are no items
+_SUMMARIES = re.compile(
+    r"(?:(?:macro|micro|grand)_)?(?:overall|average|avg|mean|total)(?:_(?:score|accuracy|acc))?"
+)
+_AMOUNTS = re.compile(
+    r"tokens?(?:_|$)|latency|seconds|duration|elapsed|cost|price|(?:^|_)(?:ms|s|time|steps|turns)$"
+)
 _LIKELY_HIGHEST = (5.0, 10.0, 100.0)
 _LOSSES = re.compile(r"loss|perplexity|bits_per|nll|seconds|latency|duration|time")
 
@@ -70,7 +79,7 @@ def score_table_columns(source: Any, where: str) -> Columns:
             raise InputError(f"{where}: no scores of a known form. {READABLE}")
         source = rows
     is_csv = is_file and suffix_of(source) in (".csv", ".tsv", ".txt")
-    columns = read_columns(source, text=is_csv, unnamed="item-" if is_file else "", name=where)
+    columns = unnested(read_columns(source, text=is_csv, unnamed="item-" if is_file else "", name=where))
     named: dict[str, Sequence[Any]] = {}
     for name, values in columns.items():
         word = plain_name(name)
@@ -100,7 +109,14 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
     named = join_given_columns(columns, named)
     _refuse_battles(columns, where)
     measures = _measure_columns(columns, {role: named.pop(role) for role in MEASURES if role in named}, where)
-    roles = find_columns(list(columns), SCORE_ROLES, named, only_given=("group",), where=where)
+    rows = len(next(iter(columns.values()), ()))
+    each = [
+        n
+        for n in columns
+        if plain_name(n) in column_role_names("run") and len(set(map(str, columns[n]))) == rows > 1
+    ]
+    names = [name for name in columns if name not in each or name in named.values()]  # numbers of rows are no runs
+    roles = find_columns(names, SCORE_ROLES, named, only_given=("group",), where=where)
     if "item" not in roles and (number := next((name for name in columns if plain_name(name) in _ROW_NUMBERS), "")):
         roles["item"] = number  # a row number names the items where no other column does
     if "key" in roles and not roles.keys() & {"score", "answer", "model"}:
@@ -112,11 +128,7 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
             raise InputError(
                 f"{where}: no answer in column {roles['answer']!r}, such as {answers[0][:60]!r}, is a value of "
                 f"{roles['key']!r}, such as {keys[0][:60]!r}: "
-                + (
-                    f"say which column has the scores ({scores})"
-                    if scores
-                    else "give scores in a column and name it (--column score=NAME)"
-                )
+                + (f"say which column has the scores ({scores})" if scores else "add a column 'correct', 1 or 0")
             )
         columns["score"] = [
             said == right if said else "not answered" for said, right in zip(answers, keys, strict=True)
@@ -126,16 +138,17 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
         return
     model, item, score = roles.get("model"), roles.get("item"), roles.get("score")
     measures = {role: name for role, name in measures.items() if name not in roles.values()}
-    wrong = next((name for name in columns if _ERRORS.fullmatch(name)), None)
-    if score is None and wrong is not None and _is_score_column(columns[wrong]):
+    wrong = next((name for name in _score_candidates(columns, roles, options) if score is None), "")
+    if _ERRORS.fullmatch(plain_name(wrong)):
         raise InputError(
             f"{where}: column {wrong!r} has errors, not scores; give 1 - error as 'score', or 'correct'; for "
-            f"losses without a range pass --column score={wrong} --set max_score=inf"
+            f"losses without a range pass --column {shlex.quote(f'score={wrong}')} --set max_score=inf"
         )
     if (counts := counts_in_columns(columns)) and score in (None, counts[0]):
         raise InputError(
-            f"{where}: columns {counts[0]!r} and {counts[1]!r} are counts of answers, not scores; if they are of "
-            "whole test sets, give one row per model and item, if each row is an item, their fraction as 'score'"
+            f"{where}: columns {counts[0]!r} and {counts[1]!r} are counts of answers, not scores; give one row per "
+            "model and test set with the columns 'model', 'correct' and 'total', or, if each row is an item, their "
+            "fraction as 'score'"
         )
     if score is not None and (
         item is not None
@@ -144,6 +157,8 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
         or (model is not None and len(set(map(str, columns[model]))) < len(columns[model]))
     ):
         _read_long_table(columns, roles, named, where, stem, cells, measures)
+    elif score is None and model is not None and len(set(map(str, columns[model]))) < len(columns[model]):
+        _refuse_long_table(columns, roles, where, options)
     else:
         _read_wide_table(columns, roles, where, cells)
 
@@ -179,7 +194,7 @@ def _read_long_table(
     cells: Cells,
     measures: Mapping[str, str],
 ) -> None:
-    columns, roles = _with_items(columns, roles, where, cells.options.by_order)
+    columns, roles = _with_items(columns, roles, where, cells.options)
     for role in ("model", "item"):
         empty = [row for row, value in enumerate(columns[roles[role]]) if _is_empty(value)] if role in roles else []
         if empty:
@@ -205,7 +220,7 @@ def _read_long_table(
                 f"{where}: {item} {str(name)!r} has several scores, and no column names the models; call it "
                 f"'model', or 'repeat' if they are repeats (the columns are {few(list(columns))})"
             )
-    groups = [name for name in _group_columns_of_scores(columns, roles) if name not in measures.values()]
+    groups = _group_columns_of_scores(columns, roles, measures.values(), cells)
     cells.loss = bool(_ERRORS.fullmatch(plain_name(score)) or _LOSSES.search(plain_name(score)))
     if not _is_score_column(columns[score]):
         some = next((value for value in columns[score] if not _is_blank_score(value)), "only empty cells")
@@ -289,12 +304,12 @@ def _is_long_without_names(columns: Columns, score: str) -> bool:
 
 
 def _with_items(
-    columns: Columns, roles: Mapping[str, str], where: str, by_order: bool
+    columns: Columns, roles: Mapping[str, str], where: str, options: Options
 ) -> tuple[Columns, Mapping[str, str]]:
     """A long table with a column of items: its own, tasks of which each model has one row, or positions."""
     if "item" in roles:
         return columns, roles
-    if by_order:
+    if options.by_order:
         count: dict[str, int] = {}
         names = map(str, columns[roles["model"]] if "model" in roles else [""] * len(columns[roles["score"]]))
         labels = []
@@ -311,19 +326,11 @@ def _with_items(
     known = item_columns(columns, roles)
     if known == [roles.get("task")]:
         return columns, {role: name for role, name in roles.items() if role != "task"} | {"item": known[0]}
-    if known:
-        options = " or ".join(f"--column {shlex.quote(f'item={name}')}" for name in known)
-        raise InputError(
-            f": {where} has no column whose name says that it names the items; decide with {options} (in Python "
-            f"columns={{'item': {known[0]!r}}})",
-            argument="columns",
-        )
-    raise InputError(
-        f": {where} has no column that names the items (such as 'item' or 'question_id'); say which it is with "
-        "--column item=NAME (and --column model=NAME), or pass True if every model has its rows in the same order; "
-        f"the columns are {few(list(columns))}",
-        argument="by_order",
-    )
+    ids = [name for name in columns if is_id(name) and name not in roles.values()]
+    if len(known) == 1 and known == ids:  # the only candidate
+        return columns, {**roles, "item": known[0]}
+    _refuse_long_table(columns, roles, where, options)
+    raise AssertionError
 
 
 def _check_range_of_scores(
@@ -346,39 +353,52 @@ def _check_range_of_scores(
     ]
     choose = [f"--metric {shlex.quote(name)}" for name in others[:3]]
     remedy = (
-        "pass --set max_score=inf for scores without a range"
-        + (", or both ends of it (--set min_score=... --set max_score=...)" if max(scores) > 0 else "")
+        f"pass --set max_score=inf for scores without a range, or both ends of it (--set min_score={min(scores):g} "
+        f"--set max_score={max(1.0, max(scores)):g}, if these are the ends)"
         if min(scores) < options.min_score
         else _max_score_option(max(scores))
     )
     span = f"{options.min_score:g} to {options.max_score or 1.0:g}"
     raise InputError(
-        f"{where}: column {roles['score']!r} has scores from {min(scores):g} to {max(scores):g}, outside "
-        f"{span}; choose another column ({' or '.join(choose)}), or {remedy}"
-        if others
-        else f"{where}: column {roles['score']!r} has scores from {min(scores):g} to {max(scores):g}, outside "
-        f"{span}; {remedy}"
+        f"{where}: column {roles['score']!r} has scores from {min(scores):g} to {max(scores):g}, outside {span}; "
+        + remedy
+        + (f"; or choose another column ({' or '.join(choose)})" if choose else "")
     )
 
 
-def _group_columns_of_scores(columns: Columns, roles: Mapping[str, str]) -> list[str]:
-    """The columns with one value per item: tasks, subjects, dates of questions."""
+def _group_columns_of_scores(
+    columns: Columns, roles: Mapping[str, str], measures: Collection[str], cells: Cells
+) -> list[str]:
+    """The columns with one value per item that are groups by their names, or given; others are noted."""
     item, task, group = (roles.get(role) for role in ("item", "task", "group"))
-    used = {name for role, name in roles.items() if role not in ("task", "group")}
-    ids = [] if item is None else [str(value) for value in columns[item]]
+    used = {name for role, name in roles.items() if role not in ("task", "group")} | {*measures}
+    ids = list(map(str, columns[item])) if item is not None else []
     if task is not None and ids:
         ids = [f"{name}/{label}" for name, label in zip(columns[task], ids, strict=True)]
-    names = []
+    named, others = list[str](), list[str]()
     for name, values in columns.items():
         if name in (group, task):
-            names.append(name)
+            named.append(name)
         elif name not in used and item is not None:
             known: dict[str, str] = {}
             if all(known.setdefault(key, str(value)) == str(value) for key, value in zip(ids, values, strict=True)):
-                varied = len(set(known.values()))
-                if 1 < varied < len(known) or plain_name(name) in GROUPS:
-                    names.append(name)
-    return names
+                if _names_groups(name):
+                    named.append(name)
+                elif "." not in name and 1 < len(set(known.values())) <= len(known) / 2:
+                    others.append(name)
+    _note_other_groups(others, cells)
+    return named
+
+
+def _names_groups(name: str) -> bool:
+    return plain_name(name) in (*GROUPS, *column_role_names("group"))
+
+
+def _note_other_groups(names: Sequence[str], cells: Cells) -> None:
+    """A note on columns whose names do not say that their values group items."""
+    if names and "group" not in cells.options.columns:
+        options = " or ".join(f"--group {shlex.quote(name)}" for name in names[:3])
+        cells.notes.append(f"Columns with one value per item, not read as groups of items; {options} does so.")
 
 
 def _read_wide_table(columns: Columns, roles: Mapping[str, str], where: str, cells: Cells) -> None:
@@ -387,7 +407,7 @@ def _read_wide_table(columns: Columns, roles: Mapping[str, str], where: str, cel
     if names is None and not _is_score_column(next(iter(columns.values()))):
         names = next(iter(columns))
     by_item = cells.options.rows == "items" or (model is None and item is not None)
-    words = set(column_role_names("key", "run"))
+    words, high = set(column_role_names("key", "run")), list[str]()
     words |= set(GROUPS) if by_item else set()
     other = {names, group, task, run, *(name for name in columns if plain_name(name) in words)}
     body = _wide_scores(columns, other, where)
@@ -409,8 +429,8 @@ def _read_wide_table(columns: Columns, roles: Mapping[str, str], where: str, cel
         cells.notes.append(f"Rows are read as {rows} (pass rows=, --set rows=..., to change this).")
     if rows == "models":
         if names is not None and len(set(map(str, columns[names]))) < count:
-            _refuse_several_rows_of_models(columns, body, names, where)
-        _check_range_of_board(body, where, cells.options.max_score)
+            _refuse_long_table(columns, {**roles, "model": names}, where, cells.options)
+        _check_board(body, names, where, cells.options)
         models = labels or [f"model-{row}" for row in range(count)]
         items = list(body)
         matrix = [[body[name][row] for name in items] for row in range(count)]
@@ -420,7 +440,7 @@ def _read_wide_table(columns: Columns, roles: Mapping[str, str], where: str, cel
         if cells.options.rows is None and 2 * len(metrics) >= len(body):
             raise InputError(
                 f": {few(list(map(repr, metrics)))} of {where} are no names of models; say which column has the "
-                f"scores ({_metric_options(columns, metrics, cells.options) or '--metric NAME'}), or pass "
+                f"scores ({_metric_options(columns, metrics, cells.options)}), or pass "
                 "rows='items' (--set rows=items) if they are models",
                 argument="metric",
             )
@@ -466,14 +486,22 @@ def _read_wide_table(columns: Columns, roles: Mapping[str, str], where: str, cel
     index = [cells.item(("", name), name) for name in items]
     others = {name: values for name, values in columns.items() if name not in body and name != names}
     key = find_columns(list(others), ("key",), where=where).get("key")
+    named = {task, group, *(name for name in others if _names_groups(name)), *high}
+    by_name = list[str]()
     for name, values in others.items():
+        texts, questions = rows != "models" and name not in named and name != key, has_long_texts(values)
+        if texts and not questions and 1 < len(set(map(str, values))) <= len(values) / 2:
+            by_name.append(name)
         for row, value in enumerate(values):
             if rows == "models":
                 cells.describe_model(cells.model(models[row]), name, value)
             elif name == key:
                 cells.set_key(index[row], _score_text(value))
-            else:
+            elif not texts:
                 cells.describe(index[row], {name: value})
+            elif questions:
+                cells.ask(index[row], value)
+    _note_other_groups(by_name, cells)
     failed = _sentinel_of_failure([value for values in matrix for value in values], where, cells)
     for one, values in zip(models, matrix, strict=True):
         for column, value in zip(index, values, strict=True):
@@ -510,56 +538,121 @@ def _rows_of_metric(columns: Columns, metric: str | None, where: str) -> tuple[d
 
 
 def _metric_options(columns: Columns, names: Sequence[str], options: Options) -> str:
-    """The options that choose one of the columns as that of the scores, of those in the range of scores."""
+    """The options that choose one of the columns as that of the scores, first of those in the range of scores."""
     fitting = [
         name
         for name in names
         if _is_score_column(columns[name])
         and all(0.0 <= (score_of(value) or 0.0) <= (options.max_score or 1.0) for value in columns[name])
     ]
-    return " or ".join(f"--metric {shlex.quote(name)}" for name in fitting[:3])
+    numbers = [name for name in names if _is_score_column(columns[name])]
+    option = "" if fitting else " --set max_score=inf"
+    return " or ".join(f"--metric {shlex.quote(name)}{option}" for name in (fitting or numbers)[:3])
 
 
 def _max_score_option(highest: float) -> str:
     """The option that divides scores by the highest possible one, which is likely to be 5, 10 or 100."""
-    likely = next((value for value in _LIKELY_HIGHEST if highest <= value), math.inf)
-    value = "..." if math.isinf(likely) else f"{likely:g}"
-    return f"pass max_score (--set max_score={value}) to divide by the highest possible score" + (
-        "" if math.isinf(likely) else f", if that is {likely:g}"
+    if highest > _LIKELY_HIGHEST[-1]:
+        return (
+            "pass max_score (--set max_score=inf) for scores without a range, or the highest possible score to "
+            f"divide by it (--set max_score={highest:g}, if that is {highest:g})"
+        )
+    likely = next(value for value in _LIKELY_HIGHEST if highest <= value)
+    option = f"pass max_score (--set max_score={likely:g}) to divide by the highest possible score"
+    return f"{option}, if that is {likely:g}"
+
+
+def _refuse_long_table(columns: Columns, roles: Mapping[str, str], where: str, options: Options) -> None:
+    """Refuse a table with one row per model and item, with the commands that name what its columns are."""
+    designs = row_designs(columns, roles) or [{}]
+    named = {**roles, **{f"as {role}": name for role, name in designs[0].items()}}
+    scores = [roles["score"]] if "score" in roles else _score_candidates(columns, named, options)
+    choices = [{**designs[0], "score": name} for name in scores[:3]]
+    if len(scores) == 1:
+        choices = [{**design, "score": scores[0]} for design in designs]
+    if "score" in roles:
+        choices = [{role: name for role, name in choice.items() if role != "score"} for choice in choices]
+    if not any("item" in {**roles, **choice} for choice in choices):
+        raise (
+            InputError(
+                f": {where} has no column that can name the items (it has {few(list(columns))}); add one, name "
+                "each model once, or pass True (--set by_order=true) if every model has its rows in the same order",
+                argument="by_order",
+            )
+            if scores
+            else InputError(f"{where}: no scores; {_expected(columns)}")
+        )
+    commands = [
+        " ".join(f"--column {shlex.quote(f'{role}={name}')}" for role, name in choice.items())
+        + _range_option(columns[choice.get("score", roles.get("score", ""))], options)
+        for choice in choices
+    ]
+    raise InputError(
+        f": the names of the columns of {where} do not say what is what; decide with {' or '.join(commands)} (in "
+        f"Python columns={choices[0]!r})",
+        argument="columns",
     )
 
 
-def _refuse_several_rows_of_models(columns: Columns, body: Columns, names: str, where: str) -> None:
-    """Refuse a board in which models have several rows, where another column may name the items of these rows."""
-    ids = [name for name in body if is_id(name)]
-    if items := item_columns(columns, {"model": names}) or ids:
-        item = items[0]
-        scores = [name for name in body if name != item and name not in ids][:3] or ["NAME"]
-        both = (
-            f"--column {shlex.quote(f'item={item}')} --column {shlex.quote(f'score={name}')}" for name in scores
-        )
-        raise InputError(
-            f": {where} has several rows of each {names}; say which columns have the items and the scores: "
-            f"{' or '.join(both)} (in Python columns={{'item': {item!r}, 'score': {scores[0]!r}}})",
-            argument="columns",
-        )
+def _score_candidates(columns: Columns, roles: Mapping[str, str], options: Options) -> list[str]:
+    """The columns of numbers that may be scores: of right and wrong first, then those in the range of scores."""
+    highest, used = options.max_score or 1.0, {*roles.values()}
+    found = dict[str, tuple[bool, bool, bool]]()
+    for name, values in columns.items():
+        plain = plain_name(name)
+        known = {score for value in values if (score := score_of(value)) is not None}
+        if name in used or _AMOUNTS.search(plain) or is_id(name) or plain in (*_RANKS, *column_role_names("run")):
+            continue
+        if _is_score_column(values) and len(known) > 1:
+            inside = min(known) >= 0.0 and max(known) <= highest
+            found[name] = bool(_ERRORS.fullmatch(plain)), not inside, not known <= {0.0, 1.0}
+    fitting = [name for name, (_, outside, _) in found.items() if not outside]
+    return sorted(fitting or list(found), key=lambda name: found[name])
 
 
-def _check_range_of_board(body: Columns, where: str, max_score: float | None) -> None:
-    """Refuse a table with one row per model and numbers that are no scores in [0, 1] of items or tasks."""
+def _range_option(values: Sequence[Any], options: Options) -> str:
+    """The option that a column of scores needs whose numbers are outside the range."""
+    known = [score for value in values if (score := score_of(value)) is not None]
+    if (
+        options.max_score is not None
+        or not known
+        or ((min(known) in (0.0, -1.0) or min(known) > 0) and max(known) <= 1)
+    ):
+        return ""
+    likely = next((value for value in _LIKELY_HIGHEST if max(known) <= value), math.inf)
+    return f" --set max_score={math.inf if min(known) < 0 else likely:g}"
+
+
+def _expected(columns: Columns) -> str:
+    return battle_options(columns) or (
+        "expected a column of scores (such as 'score' or 'correct') beside 'model' and 'item', or 'answer' and "
+        f"'key' beside them, or a wide table of numbers in [0, 1]; the columns are {few(list(columns))}"
+    )
+
+
+def _check_board(body: Columns, names: str | None, where: str, options: Options) -> None:
+    """Refuse a table with one row per model whose columns are no items of one test: several ranges, or metrics."""
     highest = {name: max(score_of(value) or 0.0 for value in values) for name, values in body.items()}
-    above = {name: value for name, value in highest.items() if value > (max_score or 1.0)}
+    above = [name for name, value in highest.items() if value > (options.max_score or 1.0)]
+    metrics = [name for name in body if _METRICS.fullmatch(name) or _AMOUNTS.search(plain_name(name))]
+    if names is not None and options.rows is None and 2 * len(metrics) >= len(body) > 1:
+        raise InputError(
+            f": {few(metrics, 4)} of {where} are metrics of whole test sets, no items; give one row per model and "
+            "item, or counts (the columns model, correct, total); if they are items, pass rows='models' (--set "
+            "rows=models)",
+            argument="rows",
+        )
     if not above:
         return
-    percent = [name for name in above if max_score is None and above[name] <= _LIKELY_HIGHEST[-1]]
-    other = [name for name in above if name not in percent]
-    listed = few([f"{name} up to {above[name]:g}" for name in (other or percent)], 5)
-    first = f"remove the columns that are no scores ({listed})" if other else ""
-    second = _max_score_option(max(above[name] for name in percent)) if percent else ""
+    listed = few([f"{name} up to {highest[name]:g}" for name in above], 5)
+    if len(above) < len(body) or max(highest.values()) > _LIKELY_HIGHEST[-1] or options.max_score is not None:
+        within = few([name for name in body if name not in above], 5)
+        raise InputError(
+            f"{where}: a row per model, and columns of several ranges ({listed}; {within or 'none'} up to "
+            f"{options.max_score or 1:g}), which are no items of one test; remove those that are no scores"
+        )
     raise InputError(
-        f"{where}: a row per model, and values above {max_score or 1:g}: "
-        + " and ".join(filter(None, (first, second)))
-        + ("" if other else f" ({listed})")
+        f"{where}: a row per model, and values above 1: {_max_score_option(max(highest.values()))} ({listed})"
     )
 
 
@@ -579,11 +672,7 @@ def _wide_scores(columns: Columns, other: set[str | None], where: str) -> dict[s
     """The columns of scores of a wide table; ``other`` are no scores."""
     body = {name: values for name, values in columns.items() if name not in other and _is_score_column(values)}
     if not body:
-        raise InputError(
-            f"{where}: no scores; expected a column of scores (such as 'score' or 'correct') beside 'model' and "
-            "'item', or 'answer' and 'key' beside them, or a wide table of numbers in [0, 1]; the columns are "
-            f"{few(list(columns))}"
-        )
+        raise InputError(f"{where}: no scores; {_expected(columns)}")
     values = [value for name, cells in columns.items() if name not in other for value in cells]
     if _holds_answers(values) and any(_is_answer_letter(value) for cells in body.values() for value in cells):
         raise InputError(
@@ -598,11 +687,16 @@ def _without_summaries(
 ) -> tuple[Columns, dict[str, Any]]:
     """The table and its scores without the columns and rows that are means or sums of the others, with a note."""
     left, rows = summary_lines(body, cells.options.max_score or 1.0)
+    left += [name for name in body if _SUMMARIES.fullmatch(plain_name(name)) and name not in left]
+    labels = [] if names is None else [plain_name(str(label)) for label in columns[names]]
+    rows += [row for row, label in enumerate(labels) if _SUMMARIES.fullmatch(label) and row not in rows]
+    if len(left) == len(body) or len(rows) == len(next(iter(body.values()))):
+        return columns, dict(body)
     listed = [f"column {name!r}" for name in left]
     listed += [f"row {str(columns[names][row])[:60]!r}" if names else f"row {row + 1}" for row in rows]
     if not listed:
         return columns, dict(body)
-    cells.notes.append(f"Left out, as the mean or sum of the others: {few(listed)}.")
+    cells.notes.append(f"Left out, as the mean or sum of the others by numbers or name: {few(listed)}.")
     columns = {
         name: [value for row, value in enumerate(values) if row not in rows]
         for name, values in columns.items()

@@ -18,6 +18,7 @@ from hardpan.stats.hypothesis_tests import (
     mcnemar_power,
     mcnemar_sample_size,
     smallest_difference,
+    unpaired_shares,
 )
 from hardpan.stats.intervals import (
     GroupedSample,

@@ -76,7 +76,7 @@ def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
         name = "samples.json" if short.lm_eval else "short_items.csv"
         links["short test for lm-eval" if short.lm_eval else "short test"] = name
     sections[1:1] = _sections_of_further_columns(result)
-    sections += scores_read_sections(result.notes)
+    sections += scores_read_sections(result.notes, result.files)
     problems = [*_ranking_problem_lines(ranking), *_item_problem_lines(fit, keys)]
     problems += _reference_problem_lines(result)
     if result.reference is not None and len(result.reference.items):
@@ -121,7 +121,7 @@ def errata_sheet(reference: ReferenceFailures) -> str:
 
 
 def _reference_problem_lines(result: LeaderboardSummary) -> Iterator[ProblemLine]:
-    reference, blind = result.reference, result.blind
+    reference = result.reference
     if reference is not None and len(reference.items):
         failed, names = len(reference.items), few(reference.items.tolist(), 3)
         title = f"The reference solution {reference.model} fails {failed:,} of {counted(reference.n_items, 'item')}"
@@ -130,14 +130,12 @@ def _reference_problem_lines(result: LeaderboardSummary) -> Iterator[ProblemLine
             f"Some model passes {passed:,} of them ({names}); no model passes {reference.nobody:,} of all items."
         )
         yield ProblemLine("reference", "high", title, detail, link="errata.csv", link_text="errata sheet")
-    if blind is not None and blind.models_below:
-        score = formatting.estimate(blind.score)
-        title = (
-            f"Always answering {blind.answer!r} scores {score}: at least as much as {few(blind.models_below, 3)}"
-        )
-        yield ProblemLine(
-            "blind", "medium", title, "A rule that reads no question; give its score beside the board."
-        )
+    for baseline in result.blind:
+        if baseline.models_below:
+            score, below = formatting.estimate(baseline.score), few(baseline.models_below, 3)
+            title = f"Always giving {baseline.rule} scores {score}: at least as much as {below}"
+            detail = "A rule that reads no question; give its score beside the board."
+            yield ProblemLine("blind", "medium", title, detail)
 
 
 def _sections_of_further_columns(result: LeaderboardSummary) -> Iterator[Section]:
@@ -233,7 +231,14 @@ def answer_tables(examples: Sequence[ItemAnswers]) -> tuple[Table, ...]:
     names = ("item", "question", "key", "answer", "score, %", "models")
     used = [k for k in range(len(names)) if any(row[k] != "" for row in rows)]
     cells = tuple(tuple(row[k] for k in used) for row in rows)
-    return (Table("Answers to these items", tuple(names[k] for k in used), cells),) if rows else ()
+    whole = tuple(
+        (example.item, models[0], text)
+        for example in examples
+        for models, text in zip(example.models, example.texts, strict=False)
+        if text
+    )
+    tables = (Table("Answers to these items", tuple(names[k] for k in used), cells),) if rows else ()
+    return tables + ((Table("Whole answers to these items", ("item", "model", "text"), whole),) if whole else ())
 
 
 def group_scores_section(groups: GroupScores) -> Section:

@@ -90,6 +90,9 @@ def battles_section(result: Battles) -> Section:
         f"{result.separated:,} of {m * (m - 1) // 2:,} pairs of models are separated.",
         f"{ties}; in {result.both_bad:,} of them both answers are bad." if result.both_bad else f"{ties}.",
     ]
+    if result.skipped:
+        rows = counted(result.skipped, "row")
+        sentences.append(f"{rows} without a winner, or with one model on both sides, left out.")
     if result.cluster:
         sentences.append(f"Errors are clustered by {result.cluster} ({result.groups:,} groups).")
     columns: dict[str, Any] = {
@@ -177,6 +180,8 @@ def judged_section(result: JudgedScores) -> Section:
         f"People scored {n:,} answers per model (median), the judge {int(np.median(result.answers)):,}; the "
         "correction is valid for any judge if those answers are a random sample.",
     ]
+    if result.cluster:
+        sentences.append(f"Intervals and tests are clustered by {result.cluster}.")
     if math.isfinite(gain):
         sentences.append(f"With the judge, one score by people is worth {formatting.number(gain, 2)} (median).")
     if math.isfinite(result.same_bias):

@@ -31,6 +31,12 @@ PAIRED = (
     "question: clustered, as here where items come in groups, if the groups are a sample of groups; naive "
     "(--group '') for these groups as they are.",
 )
+UNPAIRED = (
+    "Only counts of right answers are known, not which items they are: models are compared as independent samples. "
+    "All pairs are tested by Fisher's exact test (with over 1,000 right and wrong ones by the pooled normal "
+    "test), corrected by Holm; rank sets and tiers follow from the separated pairs. Intervals are exact below "
+    "300 answers, or with few right or wrong ones, else normal.",
+)
 CITATIONS = (
     "Miller, Adding error bars to evals: a statistical approach to language model evaluations (2024).",
     "Mogstad, Romano, Shaikh and Wilhelm, Inference for ranks with applications to mobility (2024).",
@@ -42,9 +48,18 @@ INFLATION_METHODS = (
 )
 
 
-def scores_read_sections(notes: tuple[str, ...]) -> tuple[Section, ...]:
-    """How the scores were read: metric and filter, rows dropped, answers not parsed."""
-    return (Section("How the scores were read", notes, key="input", short="Input"),) if notes else ()
+def scores_read_sections(notes: tuple[str, ...], files: tuple[tuple[str, ...], ...] = ()) -> tuple[Section, ...]:
+    """How the scores were read: metric and filter, rows dropped, answers not parsed; which files."""
+    columns = (
+        dict(zip(("file", "read as", "version", "date"), zip(*files, strict=True), strict=True)) if files else {}
+    )
+    kept = {name: cells for name, cells in columns.items() if any(cells)}
+    folded = (table_of_columns("Files", kept, ROWS),) if kept else ()
+    return (
+        (Section("How the scores were read", notes, folded=folded, key="input", short="Input"),)
+        if notes or kept
+        else ()
+    )
 
 
 def percents(values: Any, digits: int = 1) -> list[float]:
@@ -210,12 +225,20 @@ def ranking_section(result: Ranking) -> Section:
     """The ranking: sentences, table, warnings."""
     m = len(result.models)
     sentences = []
+    test = "McNemar’s exact test" if result.exact else "paired tests"
     if m > 1:
         sentences.append(
             f"{result.separated:,} of {m * (m - 1) // 2:,} pairs of models are separated at "
             f"{100 * result.confidence:g} % confidence for all pairs together "
-            f"({'McNemar’s exact test' if result.exact else 'paired tests'}, Holm)."
+            f"({'unpaired tests' if result.unpaired else test}, Holm)."
         )
+    if result.unpaired:
+        sentences.append(
+            "The comparison is unpaired: only the number of right answers of each model is known. With scores per "
+            "item the same models can be compared on the same items."
+        )
+    elif result.repeats == 1:
+        sentences.append("Every item was run once: how much a model's score differs between runs is not known.")
     if m > 1 and math.isfinite(result.items_needed) and result.first_tier > 1 and result.lead.value > 0:
         sentences.append(
             f"{result.models[0]} leads {result.models[1]} by {formatting.plain(result.lead, 100, 'points')}; "
@@ -260,7 +283,7 @@ def ranking_section(result: Ranking) -> Section:
         tables=(ranking_table(result),),
         warnings=tuple(warnings),
         key="ranking",
-        methods=PAIRED,
+        methods=UNPAIRED if result.unpaired else PAIRED,
     )
 
 
@@ -354,12 +377,10 @@ def pairs_section(result: Ranking) -> Section:
             "" if i == j else formatting.points(value) + (mark if math.isfinite(value) else "")
             for i, (value, mark) in enumerate(cells)
         ]
+    where = "" if result.unpaired else " on the items both have"
     return Section(
-        "Paired differences of the first models",
-        (
-            "Each cell is the row's score minus the column's on the items both have; * marks separated pairs "
-            "(Holm).",
-        ),
+        f"{'Differences' if result.unpaired else 'Paired differences'} of the first models",
+        (f"Each cell is the row's score minus the column's{where}; * marks separated pairs (Holm).",),
         tables=(table_of_columns("Row minus column, points", columns),) if len(names) > 1 else (),
         key="pairs",
         short="Pairs",
