@@ -1,16 +1,20 @@
 """The drop on fresh data: a difference of two accuracies with its interval; classes are joined by name."""
 
+import shlex
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+import hardpan
 from hardpan import Dataset, Predictions
 from hardpan.auditing import networks
 from hardpan.auditing.evidence import AuditConfig
 from hardpan.auditing.fresh import _fresh_drop, _fresh_labels, find_fresh_scores
+from hardpan.encoders import open_encoder
 from hardpan.errors import InputError
+from hardpan.tables import write_table
 
 
 def test_a_drop_is_its_formula():
@@ -42,6 +46,7 @@ def test_the_drop_is_that_of_networks_with_planted_answers(tmp_path, monkeypatch
     )
     evidence = SimpleNamespace(
         config=AuditConfig(new_test=str(tmp_path / "fresh.npz")),
+        encoder=None,
         dataset=original,
         labels=original.labels,
         modelled=SimpleNamespace(test=test),
@@ -84,3 +89,46 @@ def test_a_fresh_set_that_does_not_fit_is_refused(fresh, named):
     original = SimpleNamespace(dataset=labelled(["cat", "dog", "owl", "owl"]))
     with pytest.raises(InputError, match=rf"new_test.*{named}"):
         _fresh_labels(fresh, original)
+
+
+def questions(path, count, seed, wrong):
+    """Texts of three topics, of which a proportion has the label of the next topic."""
+    rng = np.random.default_rng(seed)
+    words = [["invoice", "refund", "payment"], ["parcel", "courier", "tracking"], ["login", "password", "account"]]
+    topic = rng.integers(0, 3, count)
+    texts = [f"question {k} about {rng.choice(words[c])} and {rng.choice(words[c])}" for k, c in enumerate(topic)]
+    labels = (topic + (np.arange(count) < wrong * count)) % 3
+    return write_table(path, {"text": texts, "label": [f"topic {c}" for c in labels]})
+
+
+def test_models_of_texts_are_run_on_a_second_set(tmp_path):
+    first, second = questions(tmp_path / "a.csv", 400, 0, 0.0), questions(tmp_path / "b.csv", 200, 1, 0.25)
+    audit = hardpan.audit(first, new_test=str(second), seeds=2, flow="none", budget=5)
+    fresh = audit.evidence.fresh
+    assert fresh.before == (1.0, 1.0)
+    assert fresh.after == (0.75, 0.75)
+    assert fresh.drop.low < 0.25 < fresh.drop.high
+
+
+def lengths(texts):
+    """Counts of letters, enough to tell the topics apart."""
+    return [[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
+
+
+def test_a_second_set_is_encoded_as_the_first_one(tmp_path):
+    first, second = questions(tmp_path / "a.csv", 400, 0, 0.0), questions(tmp_path / "b.csv", 200, 1, 0.25)
+    encoder = open_encoder(lengths, batch=16)
+    audit = hardpan.audit(first, new_test=str(second), encoder=encoder, seeds=1, ensemble_epochs=40, flow="none")
+    assert audit.evidence.fresh.drop.value == pytest.approx(0.25, abs=0.05)
+
+
+def test_the_command_of_an_audit_opens_the_encoder_as_it_was(tmp_path):
+    first = questions(tmp_path / "a.csv", 300, 0, 0.0)
+    encoder = open_encoder(f"{__name__}:lengths", batch=16)
+    audit = hardpan.audit(str(first), encoder=encoder, ensemble="none", flow="none", seed=3)
+    words = shlex.split(audit.origin.command)
+    assert words[:3] == ["hardpan", "audit", str(first)]
+    assert words[words.index("--encoder") + 1] == f"{__name__}:lengths"
+    assert "encoder_batch=16" in words
+    data = hardpan.audit(Dataset.open(first), encoder=encoder, ensemble="none", flow="none")
+    assert f"open_encoder('{__name__}:lengths', batch=16)" in data.origin.command

@@ -6,7 +6,7 @@ import importlib.util
 import math
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -129,7 +129,12 @@ class AuditConfig:
         }
         options = {name: value for name, value in reading.items() if value not in (None, (), [], {})}
         if not source or not all(":" in path or Path(path).exists() for path in self.predictions):
+            opening = {name: options.pop(name) for name in [*options] if name.startswith(("encoder_", "download"))}
             words = [f"{name}={value!r}" for name, value in (options | changed).items()]
+            if opening:  # of the encoder, which has a function of its own for them
+                given = [f"{name.removeprefix('encoder_')}={value!r}" for name, value in opening.items()]
+                call = f"hardpan.encoders.open_encoder({', '.join([repr(options['encoder']), *given])})"
+                words = [f"encoder={call}" if word.startswith("encoder=") else word for word in words]
             return f"hardpan.audit({', '.join([repr(source) if source else 'data', *words])})"
         words = ["hardpan", "audit", source]
         for name, value in options.items():
@@ -249,6 +254,8 @@ class Evidence:
         turned: test images that equal a turned or mirrored training image.
         altered: test images or texts that are altered training examples.
         network_data: the examples as networks take them, once they are scaled.
+        text_models: what the ensemble of text models predicts for rows of a table.
+        encoder: what encoded the examples, to encode others; None where vectors came with the data.
         columns: per-example results by name, for the joined table.
         notes: what was not possible, and why.
         steps: what was done, and how long it took.
@@ -281,6 +288,8 @@ class Evidence:
     turned: Labels = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     altered: AlteredSearch | None = None
     network_data: NetworkData | None = None
+    text_models: tuple[Callable[..., Floats], ...] = ()
+    encoder: Any = None
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     notes: list[AuditNote] = field(default_factory=list)
     steps: list[AuditStep] = field(default_factory=list)

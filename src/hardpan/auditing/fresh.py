@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import files, stats, testbed
+from hardpan import stats, testbed
 from hardpan.auditing.evidence import Evidence, answers_by_seed
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
@@ -68,32 +69,45 @@ def _scores_on_new_test(evidence: Evidence) -> FreshScores:
     fresh = _fresh_dataset(evidence)
     labels = _fresh_labels(fresh, evidence)
     model = next((item for item in evidence.models if item.weights), None)
-    if model is None:
-        raise InputError(_NO_MODEL.format(evidence.config.new_test))
-    from hardpan.auditing.networks import network_predictor
+    predicted: list[NDArray[Any]] = []
+    if model is not None:
+        from hardpan.auditing.networks import network_predictor
 
+        predicted = [network_predictor(evidence, k)(fresh.inputs) for k in range(len(model.weights))]
+    elif evidence.text_models and evidence.inputs is not None and fresh.texts is not None:
+        model = next(item for item in evidence.models if item.trained_here)
+        table = evidence.inputs.table
+        assert table.vocabulary is not None
+        values = table.vocabulary.transform(fresh.texts.tolist())
+        table = replace(table, ngrams=values, scaled=np.zeros((len(fresh), table.directions)))
+        predicted = [predict(np.arange(len(fresh)), table) for predict in evidence.text_models]
+    if model is None or not predicted:
+        raise InputError(_NO_MODEL.format(evidence.config.new_test))
     test = evidence.modelled.test
     truth = evidence.labels[test]
     before = tuple(float((answers == truth).mean()) for answers in answers_by_seed(evidence, model, test))
-    after = tuple(
-        float((network_predictor(evidence, number)(fresh.inputs).argmax(axis=1) == labels).mean())
-        for number in range(len(model.weights))
-    )
+    after = tuple(float((probs.argmax(axis=1) == labels).mean()) for probs in predicted)
     first, second = float(np.mean(before)), float(np.mean(after))
     drop = _fresh_drop(first, len(truth), second, len(labels), evidence.config.confidence)
-    return FreshScores(drop, None, fresh.name, len(labels), before, after, files.array_hash(fresh.x))
+    return FreshScores(drop, None, fresh.name, len(labels), before, after, fresh.content_hash())
 
 
 def _fresh_dataset(evidence: Evidence) -> Dataset:
     """The new test set, encoded as the original one."""
-    return Dataset.open(evidence.config.new_test, encoder=evidence.dataset.encoder or None)
+    return Dataset.open(evidence.config.new_test, encoder=evidence.encoder or evidence.dataset.encoder or None)
 
 
 def _fresh_labels(fresh: Dataset, evidence: Evidence) -> NDArray[np.int64]:
     original = evidence.dataset
-    if original.is_texts or fresh.is_texts:
+    if original.is_texts and original.vectors is None and original.x.shape[1]:
         raise InputError(
-            ": the models of texts are not applied to a second set; pass predictions for both sets (testbed=FILE)",
+            f": {original.name} has columns beside the texts, so its models are not applied to a second set; pass "
+            "predictions for both sets (testbed=FILE)",
+            argument="new_test",
+        )
+    if original.is_texts != fresh.is_texts:
+        raise InputError(
+            f": {fresh.name} has {fresh.noun}s and {original.name} {original.noun}s; both must be alike",
             argument="new_test",
         )
     if fresh.labels is None:

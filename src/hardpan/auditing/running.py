@@ -44,6 +44,7 @@ from hardpan.bayes.floors.model_predictions import Sources, read_models
 from hardpan.bayes.floors.votes import read_votes
 from hardpan.data.dataset import Dataset
 from hardpan.data.tabular import DataOptions
+from hardpan.encoders import open_encoder
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
@@ -182,10 +183,13 @@ def audit(
     tell("reading the data", 0.0)
     source = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else ""
     reads = between(tell, 0.0, 0.02)
-    opened = Dataset.open(dataset, progress=reads, **reading)
-    reading |= {"encoder": opened.encoder} if opened.encoder else {}
+    encoder = None if reading.get("encoder") is None else open_encoder(reading["encoder"])
+    opened = Dataset.open(dataset, progress=reads, **reading | {"encoder": encoder})
+    if opened.encoder:
+        reading |= {"encoder": opened.encoder} if encoder is None else {"encoder": encoder.name, **encoder.options}
     begin = time.monotonic()
     evidence = _gather_evidence(with_descriptors(opened, reads), config)
+    evidence.encoder = encoder
     evidence.deadline = begin + max(config.budget, MIN_BUDGET)
     if config.testbed or config.new_test:
         from hardpan.auditing.fresh import check_fresh

@@ -405,6 +405,7 @@ def train_text_models(evidence: Evidence, seconds: float) -> None:
             view = VIEWS[number % len(VIEWS)]
             predict, _ = fit_text_model(inputs.table, train, tuned_on, left, seed, view)
             probs.append(predict(rows).astype(np.float32))
+            evidence.text_models += (predict,)
     name = f"ensemble of {len(probs)} text models" if len(probs) > 1 else "text model of words"
     model = model_of(
         name,

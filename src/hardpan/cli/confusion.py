@@ -43,7 +43,7 @@ def score(
     config: Annotated[
         ConfusionConfig, Flags(only=("data", "only", "split", "epochs", "seeds", "subset", "by_order"))
     ],
-    data: Data,
+    data: Annotated[DataFlags, Flags(only=("label", "encoder"))],
 ) -> Report:
     """Confusion score of every example, error by band, labels unlike the prediction; --only names other sections.
 

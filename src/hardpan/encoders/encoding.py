@@ -14,8 +14,8 @@ import re
 import secrets
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +49,14 @@ class Encoder:
         function: from images (n, H, W[, C]) or a list of n texts to an array (n, d).
         identity: a text that changes whenever the vectors may; vectors are only kept for later where it is known.
         batch: examples at a time.
+        options: what opens it again, by the names of the options of a command.
     """
 
     name: str
     function: Callable[[Any], Any]
     identity: str = ""
     batch: int = BATCH
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def open_encoder(
@@ -91,6 +93,13 @@ def open_encoder(
     if not isinstance(encoder, (str, os.PathLike)) or not os.fspath(encoder):
         raise InputError(f"must be a name, a path or a function; got {encoder!r}", argument="encoder")
     name = os.fspath(encoder)
+    given = {"download": download, "encoder_device": device, "encoder_half": half, "encoder_batch": batch}
+    usual = {"download": False, "encoder_device": "auto", "encoder_half": False, "encoder_batch": BATCH}
+    options = {"encoder": name} | {key: value for key, value in given.items() if value != usual[key]}
+    return replace(_named_encoder(name, download, device, half, batch), options=options)
+
+
+def _named_encoder(name: str, download: bool, device: str, half: bool, batch: int) -> Encoder:
     if name == DESCRIPTORS:
         return Encoder(name, describe_images, "descriptors 1", batch)
     if is_import_name(name):

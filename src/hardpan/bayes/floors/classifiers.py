@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from threadpoolctl import threadpool_limits
 
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.execution.mapping import machine_is_busy
+
+if TYPE_CHECKING:
+    from hardpan.encoders.ngrams import NGrams
 
 ROUND = 20  # trees per class between two looks at the validation error
 PATIENCE = 3  # looks without improvement
@@ -45,7 +48,7 @@ class Table:
         n_classes: K.
         categorical: (d,) which columns of ``raw`` are categories.
         ngrams: (N, v) sparse TF-IDF of texts, for linear models; None without texts.
-        words: how many of its columns, the first ones, are words.
+        vocabulary: what its columns are; transforms further texts.
         directions: how many columns of ``raw`` and ``scaled``, the first ones, are directions of the n-grams.
     """
 
@@ -55,7 +58,7 @@ class Table:
     n_classes: int
     categorical: NDArray[np.bool_]
     ngrams: Any = None
-    words: int = 0
+    vocabulary: NGrams | None = None
     directions: int = 0
 
 
@@ -72,7 +75,7 @@ class Fitted:
     validation_error: float = 0.0
 
 
-Predictor = Callable[[Labels], Floats]
+Predictor = Callable[..., Floats]
 
 
 def fit_boosted(
@@ -182,12 +185,12 @@ def fit_text_model(
     from sklearn.naive_bayes import MultinomialNB
     from sklearn.svm import LinearSVC
 
-    other = table.scaled[:, table.directions :]
-    columns = {"words": slice(0, table.words), "characters": slice(table.words, None)}.get(view, slice(None))
+    words = 0 if table.vocabulary is None else table.vocabulary.words
+    columns = {"words": slice(0, words), "characters": slice(words, None)}.get(view, slice(None))
     naive = view == "naive Bayes"
 
-    def inputs(rows: Labels) -> Any:
-        values = table.ngrams[rows][:, columns].astype(np.float64)
+    def inputs(rows: Labels, table: Table = table) -> Any:
+        values, other = table.ngrams[rows][:, columns].astype(np.float64), table.scaled[:, table.directions :]
         if not other.shape[1] or naive:
             return values
         return sparse.hstack([values, sparse.csr_matrix(np.clip(other[rows], -5, 5) / 5)], format="csr")
@@ -197,16 +200,16 @@ def fit_text_model(
     model = MultinomialNB(alpha=0.1) if naive else LinearSVC(tol=0.1, random_state=seed % 2**31)
     model.fit(inputs(some), table.labels[some])
 
-    def scores(rows: Labels) -> Floats:
+    def scores(rows: Labels, table: Table = table) -> Floats:
         if naive:
-            return np.asarray(model.predict_log_proba(inputs(rows)))
-        values = model.decision_function(inputs(rows))
+            return np.asarray(model.predict_log_proba(inputs(rows, table)))
+        values = model.decision_function(inputs(rows, table))
         return np.column_stack([-values, values]) if values.ndim == 1 else np.asarray(values)
 
     outside = scores(validation)
     scale = min(TEMPERATURES, key=lambda t: _log_loss(_softmax(outside, t, model, table), table.labels[validation]))
     name = f"{view}, {'' if naive else 'linear support vector machine, '}{len(some):,} training examples"
-    return lambda rows: _softmax(scores(rows), scale, model, table), name
+    return lambda rows, table=table: _softmax(scores(rows, table), scale, model, table), name
 
 
 def _softmax(scores: Floats, scale: float, model: Any, table: Table) -> Floats:

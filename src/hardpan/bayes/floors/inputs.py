@@ -223,7 +223,7 @@ def _with_texts(table: Table, texts: NDArray[Any], seed: int) -> Table:
 
     ngrams, values = fit_ngrams(texts.tolist())
     table = _with_directions(table, dense_directions(values, seed=seed))
-    return dataclasses.replace(table, ngrams=values, words=ngrams.words)
+    return dataclasses.replace(table, ngrams=values, vocabulary=ngrams)
 
 
 def _with_directions(table: Table, directions: NDArray[Any]) -> Table:
