@@ -201,6 +201,22 @@ def test_other_class_frequencies_and_another_rule_are_claims():
     assert "holds in train holds less in test" in item.title
 
 
+@pytest.mark.parametrize("own", [0.0, 1.0])
+def test_a_column_whose_values_shifted_is_a_unit_only_where_its_rows_are_alike(own):
+    """Sugar in another unit shares no value with train and is no group; users numbered in order are."""
+    rng = np.random.default_rng(12)
+    name, value = ("user", np.repeat(np.arange(150), 8)) if own else ("sugar", rng.integers(60, 200, 1200))
+    frame = pd.DataFrame(rng.normal(size=(1200, 3)) + own * rng.normal(size=(200, 3))[value], columns=list("abc"))
+    test = np.arange(1200) >= 900
+    frame[name] = value if own else np.where(test, np.round(value / 18, 1), value)
+    frame = frame.assign(y=rng.integers(0, 2, 1200), split=np.where(test, "test", "train"))
+    severity, _, _, details = shift_of(frame, 0)[0]
+    assert details["unit"]["by"] == ("values" if own else "rows")
+    if not own:
+        assert severity == "medium"
+        assert [item["column"] for item in details["columns"]["columns"]] == ["sugar"]
+
+
 def test_a_small_difference_of_many_rows_is_a_note():
     rng = np.random.default_rng(8)
     columns = Columns(rng.normal(size=(12_000, 2)), ("a", "b"), np.zeros(2, dtype=bool))

@@ -1,7 +1,8 @@
 """Near-copies across the split: test rows that are closer to a training row than rows drawn like train would be.
 
 Where the test set is official, rows that were held back from train tell how many test rows would have so near a
-neighbour if test were drawn like train. In a split that was made here rows are exchangeable: nothing can be tested.
+neighbour if test were drawn like train. Without such an excess only pairs are listed, rows that are far nearer to
+one training row than to any other.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.auditing.columns import LEVEL
 from hardpan.auditing.copies import copies_by_class_p_value, held_back_for_copies
 from hardpan.auditing.evidence import Evidence, Nearest
 from hardpan.bayes.floors.error_estimates import Floats, Labels
@@ -21,6 +23,7 @@ from hardpan.bayes.floors.neighbours import k_nearest
 from hardpan.bayes.floors.repeats import row_digests
 from hardpan.encoders import DESCRIPTORS
 from hardpan.neighbors import text_copies
+from hardpan.stats.hypothesis_tests import benjamini_hochberg
 
 if TYPE_CHECKING:
     from hardpan.neighbors.image_copies import ImageCopies
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
 HELD_BACK = 5  # random parts of train that are compared with test
 NEIGHBOURS = 8  # nearest inputs of train that are kept of each row
 QUANTILES = (0.0, 0.01, 0.05, 0.25)  # of the distances within train, up to which a neighbour is near
-NEAR = 0.5  # of the typical distance: what is listed where no test is possible
 SEARCH_SHARE = 0.1  # of the budget that the search may take
 LEAST_SECONDS = 5.0  # of the search for altered images, whatever the budget
 TURNED_AT_ONCE = 10_000
@@ -60,6 +62,7 @@ class NearCopies:
 
     Attributes:
         rows: test rows at most ``limit`` away from a training row, nearest first; none equals a training row.
+            Without an excess, those of them that are one of a pair.
         limit: the distance, where columns have deviation 1, or vectors of an encoder length 1.
         typical: median distance of a test row to the nearest training row.
         nearest: the smallest distance.
@@ -116,8 +119,8 @@ def near_copies(
 ) -> NearCopies:
     """Test rows that are near a training row.
 
-    Near is a distance within the part of train that was not held back, at the quantile with the smallest p-value;
-    where no test is possible, half of the typical distance.
+    Near is a distance within the part of train that was not held back, at the quantile with the smallest p-value.
+    Without an excess, :func:`pair_p_values` decides, so that at most 2 % of the listed rows are chance on average.
 
     Args:
         found: the nearest training inputs of test rows and of training rows.
@@ -144,16 +147,50 @@ def near_copies(
     first = np.where(equal, np.inf, _near_copy_distances(found, group, everywhere))
     known = first[np.isfinite(first)]
     typical = float(np.median(known)) if len(known) else np.inf
-    limit, p_value, expected = NEAR * typical if quantiles else np.finfo(np.float64).max, None, None
+    limit, p_value, expected = np.finfo(np.float64).max, None, None
     if found.own is not None and len(found.own.rows):
         p_value, level = excess_of_near_copies(found.own, found, group, labels, train, seed, quantiles)
         limit = level if level > 0 else limit
+    if quantiles and (p_value is None or p_value > LEVEL):
+        others = np.where(group[found.training] != group[found.rows][:, None], found.distances, np.inf)
+        adjusted = benjamini_hochberg(np.where(equal, 1.0, pair_p_values(np.sort(others, axis=1))))
+        first = np.where(adjusted <= LEVEL, first, np.inf)
+        limit = float(first[np.isfinite(first)].max(initial=0.0))
+    if p_value is not None and found.own is not None:
         alone = np.bincount(group[train], minlength=len(everywhere))[group[found.own.rows]] == 1
         own = _near_copy_distances(found.own, group, everywhere)
         expected = float((alone & (own <= limit)).mean()) * len(first)
     order = np.argsort(first, kind="stable")
     rows = found.rows[order[(first[order] <= limit) & np.isfinite(first[order])]]
-    return NearCopies(rows, limit, typical, float(first.min(initial=np.inf)), len(first), p_value, expected)
+    return NearCopies(rows, limit, typical, float(known.min(initial=np.inf)), len(first), p_value, expected)
+
+
+def pair_p_values(distances: Floats) -> Floats:
+    """Probabilities that the nearest row is so much nearer than the next ones in a locally uniform density.
+
+    Of a density that is uniform around a row in any number d of dimensions, T = log(r₂/r₁) is exponential with rate
+    d, and S = Σ_{2≤j<k} log(r_k/r_j) + log(r_k/r₂) is independent of it, Gamma(k − 2) with the same rate (Rényi's
+    spacings). So P(T/S > t) = (1 + t)^−(k−2), whatever d is; k is the number of finite distances, at least 4.
+
+    Args:
+        distances: (n, K) from each row to its nearest rows, ascending; inf where there is none.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> p = pair_p_values(np.sort(rng.random((20_000, 9)) ** (1 / 5), axis=1))
+        >>> bool(abs((p <= 0.02).mean() - 0.02) < 0.004)
+        True
+    """
+    known = np.isfinite(distances).sum(axis=1)
+    logs = np.log(np.maximum(np.where(np.isfinite(distances), distances, 0.0), 1e-300))
+    p_values = np.ones(len(distances))
+    for k in np.unique(known[known >= 4]).tolist():
+        rows = known == k
+        of = logs[rows]
+        spread = (of[:, k - 1 : k] - of[:, 1 : k - 1]).sum(axis=1) + of[:, k - 1] - of[:, 1]
+        jump = of[:, 1] - of[:, 0]
+        p_values[rows] = np.where(spread > 0, (1 + jump / np.maximum(spread, 1e-12)) ** -(k - 2.0), 1.0)
+    return p_values
 
 
 def excess_of_near_copies(

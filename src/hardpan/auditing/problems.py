@@ -86,7 +86,8 @@ class BenchmarkProblem(Mapping[str, Any]):
         noun: what an example is called: "image" or "example".
         p_value: of the test that makes the fact a claim; None where there is no test.
         effect: by how much, as a fraction, the error of the best model can change when the problem is repaired;
-            positive where the reported error is too low. None where it is not known.
+            positive where the reported error is too low; of copies, what a model gains that remembers them. None
+            where it is not known.
     """
 
     kind: str
@@ -130,6 +131,8 @@ class BenchmarkProblem(Mapping[str, Any]):
             return abs(self.effect.value)
         if self.kind == "leak-feature" and self.details.get("alone"):
             return float(max(item["guessing"] - item["best"] for item in self.details["alone"]))
+        if self.kind == "shift" and "error" in self.details:
+            return abs(float(self.details["error"]["test"] - self.details["error"]["train"]))
         if self.kind == "order" and "error" in self.details.get("shown", ()):
             return float(self.details["late"] - self.details["early"])
         if self.kind == "conflicting-labels" and "least_error" in self.details:
@@ -347,8 +350,13 @@ def _copy_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
         problem,
         breaks=copied >= BROKEN_COPIES,
         p_value=test.p_value,
-        effect=_problem_effect(evidence, inputs.copied),
-        details={"expected": test.expected, "p_value": test.p_value, "similarity_p_value": test.similarity},
+        effect=_gain_by_memory(evidence, inputs.copied),
+        details={
+            "expected": test.expected,
+            "p_value": test.p_value,
+            "similarity_p_value": test.similarity,
+            "without": _problem_effect(evidence, inputs.copied),
+        },
     )
 
 
@@ -357,9 +365,11 @@ def _repeat_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     inputs, labels = evidence.inputs, evidence.labels
     if inputs is None:
         return
-    for split, members in evidence.parts.items():
-        if split == "validation" or not len(members):
-            continue
+    official = evidence.dataset.split
+    files = {"all": np.arange(len(labels))}
+    if official is not None:  # with the rows that were cut from train for validation
+        files = {str(name): np.flatnonzero(official == name) for name in np.unique(official)}
+    for split, members in files.items():
         again = np.setdiff1d(members, inputs.equal.without_repeats(members))
         if len(again):
             yield _counted_problem(evidence, "duplicates", again, len(members), ("note", 0.0, "note"), of=split)
@@ -384,9 +394,12 @@ def _near_copy_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
         return
     for rows, p_value, details in find_near_copies(evidence):
         severity = "note" if p_value is None else "medium"
-        severities, effect = (severity, 0.0, severity), None if p_value is None else _problem_effect(evidence, rows)
+        tested: dict[str, Any] = {}
+        if p_value is not None:
+            tested = {"p_value": p_value, "effect": _gain_by_memory(evidence, rows)}
+            details["without"] = _problem_effect(evidence, rows)
         if len(rows):
-            searched, tested = details["searched"], {"p_value": p_value, "effect": effect}
+            severities, searched = (severity, 0.0, severity), details["searched"]
             yield _counted_problem(evidence, "near-copies", rows, searched, severities, details=details, **tested)
 
 
@@ -405,6 +418,29 @@ def _problem_effect(evidence: Evidence, rows: Labels) -> Estimate | None:
     )
     change = float(wrong[~inside].mean() - wrong.mean())
     return stats.normal(change, spread, len(test), evidence.config.confidence, method="error without these rows")
+
+
+def _gain_by_memory(evidence: Evidence, rows: Labels) -> Estimate | None:
+    """What a model gains that knows ``rows`` by the nearest training row, and else errs like the best one.
+
+    It is s(e − c), with s the proportion of ``rows``, e the best model's error on the other test rows and c the
+    proportion of ``rows`` whose nearest training row has another label, whatever the best model here remembers.
+    """
+    best, inputs, nearest, labels = evidence.best_answers(), evidence.inputs, evidence.nearest, evidence.labels
+    if best is None or inputs is None or nearest is None:
+        return None
+    answers = labels.copy()
+    for found in (nearest, nearest if evidence.altered is None else evidence.altered.found):
+        paired = np.isfinite(found.distances[:, 0])
+        answers[found.rows[paired]] = labels[found.training[paired, 0]]
+    inside = np.isin(inputs.test, rows)
+    if not inside.any() or inside.all():
+        return None
+    wrong, other = (best != labels[inputs.test])[~inside], (answers != labels)[inputs.test[inside]]
+    share = float(inside.mean())
+    spread = share * float(np.hypot(wrong.std() / np.sqrt(len(wrong)), other.std() / np.sqrt(len(other))))
+    gain, method = share * float(wrong.mean() - other.mean()), "gain of a model that remembers these rows"
+    return stats.normal(gain, spread, len(inputs.test), evidence.config.confidence, method=method)
 
 
 def _label_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:

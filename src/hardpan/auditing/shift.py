@@ -373,7 +373,9 @@ def _differences(
     effect = details["error"]["effect"] if "error" in details else None
     if not claimed:
         return "note", None, effect, details
-    return ("high" if "error" in details["large"] else "medium"), p_value, effect, details
+    if "error" in details["large"]:
+        return "high", p_value, effect, details
+    return "medium", p_value, None, details  # what it does to the error depends on the model; it is large by itself
 
 
 def _drawn_by(
@@ -388,7 +390,7 @@ def _drawn_by(
         drawn one by one, as far as the data show.
     """
     assert evidence.inputs is not None
-    every = np.arange(len(rows))
+    every, seed = np.arange(len(rows)), evidence.config.seed
     kinds: list[tuple[dict[str, Any], Labels, Labels]] = []
     equal = evidence.inputs.equal.group[rows]
     if stats.kept_together_test(equal, in_test):
@@ -400,12 +402,16 @@ def _drawn_by(
                 continue
             values, number = np.unique(column, return_inverse=True, equal_nan=False)
             several = 2 * len(values) <= len(column)
-            if several and stats.kept_together_test(number.ravel(), in_test, LEVEL / len(columns.names)):
-                kinds.append(({"by": "values", "column": name}, every, number.ravel()))
+            if not several or not stats.kept_together_test(number.ravel(), in_test, LEVEL / len(columns.names)):
+                continue
+            others = np.delete(columns.values, columns.names.index(name), axis=1)
+            if not _is_drawn(number.ravel(), in_test) and not _are_alike(number.ravel(), others, in_test, seed):
+                continue
+            kinds.append(({"by": "values", "column": name}, every, number.ravel()))
     if kinds:
         sizes = [len(np.unique(units)) for _, _, units in kinds]
         return next(item for item, size in zip(kinds, sizes, strict=True) if size <= 1.1 * min(sizes))
-    rng = np.random.default_rng([evidence.config.seed, 87])
+    rng = np.random.default_rng([seed, 87])
     some = np.sort(rng.permutation(one_row_per_equal_group(evidence, rows, rng))[:CLUSTERED_ROWS])
     clusters = find_groups(scaled_rows_of_groups(evidence, some)) if len(some) >= 2 * FEWEST_ROWS else None
     if clusters is None:
@@ -414,6 +420,39 @@ def _drawn_by(
     if not stats.kept_together_test(clusters, in_test[compared], exceptions=MERGED):
         return None
     return {"by": "clusters"}, compared, clusters
+
+
+def _is_drawn(number: Labels, in_test: NDArray[np.bool_]) -> bool:
+    """Whether the values of test may be drawn from all of them: Kolmogorov–Smirnov test of the different values."""
+    from scipy.stats import ks_2samp
+
+    train, test = (np.unique(number[in_test == side]) for side in (False, True))
+    return bool(ks_2samp(train, test, method="asymp").pvalue > LEVEL)
+
+
+def _are_alike(number: Labels, others: Floats, in_test: NDArray[np.bool_], seed: int) -> bool:
+    """Whether rows of one value are nearer to one another, in other columns, than to rows of the next value.
+
+    The rows of train and of test, each sorted by value and within a value at random: neighbours of the same value
+    and neighbours with two values are equally far apart where the value defines no group, and columns change
+    smoothly with it. One-sided Mann–Whitney test of the sums of differences in ranks.
+    """
+    from scipy.stats import mannwhitneyu, rankdata
+
+    if not others.shape[1]:
+        return False
+    ranks = rankdata(others, axis=0, nan_policy="omit") / len(others)
+    ranks = np.where(np.isnan(ranks), 0.5, ranks)
+    apart: dict[bool, list[Floats]] = {True: [], False: []}
+    for side in (False, True):
+        rows = np.random.default_rng([seed, 88]).permutation(np.flatnonzero(in_test == side))
+        rows = rows[np.argsort(number[rows], kind="stable")]
+        far = np.abs(np.diff(ranks[rows], axis=0)).sum(axis=1)
+        same = np.diff(number[rows]) == 0
+        for kind in apart:
+            apart[kind].append(far[same == kind])
+    one, two = (np.concatenate(apart[kind]) for kind in (True, False))
+    return bool(len(one) and len(two) and mannwhitneyu(one, two, alternative="less").pvalue <= LEVEL)
 
 
 def _columns_and_units(evidence: Evidence, rows: Labels) -> tuple[Columns, Labels]:

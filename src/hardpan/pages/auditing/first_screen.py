@@ -93,10 +93,14 @@ def _is_known(item: BenchmarkProblem) -> bool:
 
 
 def _score_without(item: BenchmarkProblem, error: float) -> str:
-    """What the error would be, after a semicolon."""
+    """What the error would be, after a semicolon; of copies also what a model gains that remembers them."""
     assert item.effect is not None
-    after = formatting.percent(min(1.0, max(0.0, error + item.effect.value)), item.effect.stderr)
-    return f"; {SCORE_WITHOUT[item.kind]} the error is {after}"
+    change = item.details.get("without") or item.effect
+    after = formatting.percent(min(1.0, max(0.0, error + change.value)), change.stderr)
+    words = f"; {SCORE_WITHOUT[item.kind]} the error is {after}"
+    if change is item.effect:
+        return words
+    return f"{words}, and a model that remembers them gains {formatting.rounded_points(item.effect.value)}"
 
 
 def _guessing_words(metrics: ScoreMetrics | None, error: float) -> str:

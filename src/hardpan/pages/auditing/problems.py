@@ -70,10 +70,7 @@ def _copy_words(problem: BenchmarkProblem) -> tuple[str, str]:
     advice = f"{_problem_proportion(problem)} of the test set. "
     usual = f"about {formatting.fixed(expected, 0)}" if expected >= 0.5 else "none"
     advice += f"If test were drawn like train, {usual} would (p {formatting.p_value(problem.details['p_value'])}). "
-    if problem.effect is not None:
-        advice += (
-            f"Without all of them the error of the best model changes by {formatting.signed(problem.effect)}. "
-        )
+    advice += _gain_words(problem)
     if problem.severity != "note":
         return title, advice + "So some are copies: their score says nothing about new data. Remove them."
     similarity = problem.details.get("similarity_p_value")
@@ -108,17 +105,28 @@ def _near_copy_words(problem: BenchmarkProblem) -> tuple[str, str]:
         advice += f"{formatting.capital(formatting.listed(done))}. " if done else ""
     if details.get("p_value") is None:
         return title, advice + (
-            "The split was drawn at random from the same rows, so whether that is chance cannot be tested. One "
-            "subject or source on both sides looks like this: look at the pairs, the nearest first."
+            "One subject or source on both sides looks like this, and so do copies: look at the pairs, the nearest "
+            "first."
         )
     usual = f"about {formatting.fixed(details['expected'], 0)}" if details["expected"] >= 0.5 else "none"
     advice += f"If test were drawn like train, {usual} would be "
     advice += f"(p {formatting.p_value(details['p_value'])}). "
-    if problem.effect is not None:
-        advice += f"Without these the error of the best model changes by {formatting.signed(problem.effect)}. "
+    advice += _gain_words(problem)
     if problem.severity == "note":
         return title, advice + "That is no evidence of copies, or they do not change the score measurably."
     return title, advice + "So some are nearly copies: look at the pairs, the nearest first."
+
+
+def _gain_words(problem: BenchmarkProblem) -> str:
+    """What copies do to the score of a model that remembers, and to that of the best model."""
+    words, without = "", problem.details.get("without")
+    if "without" in problem.details and problem.effect is not None:
+        gain = formatting.signed(problem.effect)
+        words = f"A model that remembers them and else errs like the best one gains {gain} by them. "
+    without = without if "without" in problem.details else problem.effect  # of an earlier file
+    if without is not None:
+        words += f"Without them the error of the best model changes by {formatting.signed(without)}. "
+    return words
 
 
 def _conflict_words(problem: BenchmarkProblem) -> tuple[str, str]:
