@@ -31,6 +31,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         markdown = WHOLE_PACKAGE.sub(_by_kind, markdown)
     if page.file.src_uri.startswith("results/"):
         markdown += _record(Path(page.file.src_uri).name)
+    if page.file.src_uri.startswith(("results/", "audits/")):
         for place, kept in PLACES.items():
             markdown = markdown.replace(f"](../../{place}/", f"](../{kept}/")
     return markdown
