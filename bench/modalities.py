@@ -11,6 +11,9 @@ two further audits 10 % of the training labels are wrong: any other class, or th
 the first one 5 % of the test examples are altered copies of training examples as well. Datalab gets the vectors
 (pixels, TF-IDF directions, or those of the encoder) and out-of-fold probabilities of the same audit.
 
+TABLE=texts and TABLE=images: the sets of one kind. TABLE=size: time and memory of an audit of made-up sentences, by
+their number (BENCH_TEXTS=20000,100000,1000000).
+
 TABLE=photographs: a network that is trained on pixels, as in an audit, beside a linear model on descriptors, on the
 images of BENCH_PHOTOGRAPHS, a folder or npz of more than 64 pixels a side, such as the clothes of
 alexeygrigorev/clothing-dataset-small (3,781 photographs, 10 classes; here resized to 128 pixels).
@@ -21,6 +24,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import resource
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -156,24 +160,25 @@ def _measured(job: tuple[Path, str]) -> dict[str, Any]:
     return dict(found.output)
 
 
-def run() -> dict[str, Any]:
+def _is_texts(source: Path) -> bool:
+    return source.suffix == ".csv" or (source / "train.csv").is_file()
+
+
+def sets(of_texts: bool) -> dict[str, Any]:
+    """All sets of one kind, without and with an encoder."""
     from bench._encoders import minilm
 
     folder = os.environ.get("BENCH_MODALITIES", "")
     if not folder:
         raise SystemExit("BENCH_MODALITIES must name a folder with the sets; bench/modalities.py says which")
-    sources = sorted(Path(folder).iterdir())
-    texts = {source: source.suffix == ".csv" or (source / "train.csv").is_file() for source in sources}
-    jobs = [
-        (source, encoder)
-        for source in sources
-        for encoder in ("", str(minilm()) if texts[source] else "bench._encoders:efficientnet")
-    ]
+    sources = [source for source in sorted(Path(folder).iterdir()) if _is_texts(source) == of_texts]
+    encoder = str(minilm()) if of_texts else "bench._encoders:efficientnet"
+    jobs = [(source, name) for source in sources for name in ("", encoder)]
     with ThreadPoolExecutor(WORKERS) as pool:  # of processes with one core each
         outputs = list(pool.map(_measured, jobs))
     rows = []
     for (source, encoder), out in zip(jobs, outputs, strict=True):
-        plain, encoded = ("n-grams", "MiniLM") if texts[source] else ("pixels", "EfficientNet-Lite0")
+        plain, encoded = ("n-grams", "MiniLM") if of_texts else ("pixels", "EfficientNet-Lite0")
         rows.append(
             {
                 "set": source.stem,
@@ -207,7 +212,56 @@ def run() -> dict[str, Any]:
         "copies: altered training examples among the test examples; found: how many of them are listed; natural "
         "near-copies are listed too",
     ]
-    return harness.table("Text and images with and without an encoder", rows, seed=0, notes=notes)
+    kind = "Texts" if of_texts else "Images"
+    return harness.table(f"{kind} with and without an encoder", rows, seed=0, notes=notes)
+
+
+def sentences(count: int) -> dict[str, Any]:
+    """A table of made-up sentences of ten classes: 5 to 24 words by Zipf's law, every seventh of its class."""
+    rng = np.random.default_rng(0)
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    words = np.array(["".join(rng.choice(letters, rng.integers(2, 9))) for _ in range(20_000)])
+    folder = Path(tempfile.mkdtemp())
+    with (folder / "sentences.csv").open("w", encoding="utf-8") as stream:
+        stream.write("text,label\n")
+        for start in range(0, count, 50_000):
+            labels = rng.integers(0, 10, min(50_000, count - start))
+            lengths = rng.integers(5, 25, len(labels))
+            chosen = np.minimum(rng.zipf(1.3, lengths.sum()) - 1, len(words) - 1)
+            own = rng.random(len(chosen)) < 1 / 7
+            chosen[own] = 10_000 + 30 * np.repeat(labels, lengths)[own] + rng.integers(0, 30, own.sum())
+            for label, part in zip(labels, np.split(words[chosen], np.cumsum(lengths)[:-1]), strict=True):
+                stream.write(f"{' '.join(part)},class {label}\n")
+    return {"table": folder / "sentences.csv", "count": count}
+
+
+def audit_sentences(given: dict[str, Any]) -> dict[str, Any]:
+    """Audit them as the command does, with its default settings, and write the page."""
+    import hardpan
+
+    begin = time.process_time()
+    report = hardpan.audit(given["table"], out=given["table"].parent / "audit")
+    spent = time.process_time() - begin
+    left_out = report.evidence.dropped if report.evidence else ()
+    return {"error": report.measures["best_error"].value, "cpu": spent, "left out": ", ".join(left_out)}
+
+
+def size() -> dict[str, Any]:
+    """Time and memory of an audit by the number of texts."""
+    rows = []
+    for count in map(int, os.environ.get("BENCH_TEXTS", "20000,100000,1000000").split(",")):
+        found = harness.isolated(sentences, audit_sentences, cores=CORES, count=count)
+        peak = (found.before_bytes + found.extra_bytes) / 1e6
+        print(count, found, flush=True)
+        row = {"texts": count, "seconds": found.best, "processor s": found.output["cpu"], "peak MB": peak}
+        row |= {"error %": 100 * found.output["error"], "left out": found.output["left out"] or None}
+        if count <= 100_000:
+            rows.append(row | {"what": "s"} | harness.against(found.best, at_most=300, unit="s"))
+        rows.append(
+            row | {"what": "MB"} | harness.against(peak, at_most=3000 if count <= 100_000 else 6000, unit="MB")
+        )
+    notes = [f"{CORES} cores, default settings, with the page; peak MB: resident memory of the whole process"]
+    return harness.table("Audit of made-up sentences by their number", rows, seed=0, notes=notes)
 
 
 def photographs() -> dict[str, Any]:
@@ -242,4 +296,9 @@ def photographs() -> dict[str, Any]:
     return harness.table("Photographs without an encoder", rows, seed=0, notes=[note])
 
 
-TABLES = {"modalities": run, "photographs": photographs}
+TABLES = {"texts": lambda: sets(True), "images": lambda: sets(False), "photographs": photographs, "size": size}
+
+
+def run() -> list[dict[str, Any]]:
+    """Both kinds of sets, and the sizes."""
+    return [sets(True), sets(False), size()]
