@@ -270,6 +270,7 @@ class Evidence:
         probs: (m, K) probabilities of the test rows of ``inputs`` by held-out model.
         hard: confusion of every example.
         fresh: the same models on a fresh test set.
+        shifts: differences between train and test, groups and changes along the file; None until they are searched.
     """
 
     dataset: Dataset
@@ -304,6 +305,7 @@ class Evidence:
     probs: Mapping[str, Floats] = field(default_factory=dict)
     hard: Hardness | None = None
     fresh: FreshScores | None = None
+    shifts: tuple[Any, ...] | None = None
 
     def is_late(self, step: str) -> bool:
         """Whether the time is used up; then a note says that ``step``, a search, was left out or cut short."""

@@ -220,32 +220,45 @@ class ProblemList(tuple[BenchmarkProblem, ...]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def find_problems(evidence: Evidence, error: Estimate | None) -> list[BenchmarkProblem]:
+def find_problems(
+    evidence: Evidence, error: Estimate | None, *, only_quick: bool = False
+) -> list[BenchmarkProblem]:
     """All problems, the most severe first.
 
     Args:
-        evidence: after all training.
+        evidence: after all training, or what there is before.
         error: of the best model, where there is one.
+        only_quick: leave out what takes seconds and was not searched before.
     """
-    problems = [item for detect in DETECTORS for item in detect(evidence)]
+    if not only_quick:
+        search_shifts(evidence)
+    detectors = [detect for detect in DETECTORS if not (only_quick and detect is _fact_problems)]
+    problems = [item for detect in detectors for item in detect(evidence)] + list(evidence.shifts or ())
     problems += _small_test_problems(evidence, error)
     noun = evidence.dataset.noun
     return settle_claims([dataclasses.replace(item, noun=noun) for item in problems], error)
 
 
+def search_shifts(evidence: Evidence) -> None:
+    """Search what takes seconds and needs no model of the audit, if it was not searched before."""
+    if evidence.shifts is None:
+        evidence.shifts = tuple(_shift_problems(evidence))
+
+
 def searched_kinds(evidence: Evidence) -> tuple[str, ...]:
-    """Kinds of problems that were searched for with these data, after the audit."""
+    """Kinds of problems that were searched for with these data so far."""
     if evidence.inputs is None:
         return ("one-class",)
     official = evidence.dataset.split is not None
     grouped = official or {"group", "time"} & set(evidence.dataset.metadata)
+    searched = evidence.shifts is not None
     tests = {
         "test-copies": official and bool(len(evidence.split.test)),
         "near-copies": evidence.nearest is not None or evidence.altered is not None,
         "leak-feature": evidence.best_answers() is not None,
-        "shift": official,
-        "groups": not grouped and bool(len(evidence.inputs.test)),
-        "order": True,
+        "shift": official and searched,
+        "groups": not grouped and bool(len(evidence.inputs.test)) and searched,
+        "order": searched,
         "labels": evidence.issues is not None,
     }
     return tuple(kind for kind, done in tests.items() if done and kind not in evidence.dropped)
@@ -587,7 +600,6 @@ DETECTORS: tuple[Callable[[Evidence], Iterator[BenchmarkProblem]], ...] = (
     _near_copy_problems,
     _class_problems,
     _problems_of_columns,
-    _shift_problems,
     _fact_problems,
     _permuted_class_problems,
     _fresh_data_note,

@@ -13,9 +13,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,19 @@ from hardpan.auditing.copies import copies_across_split
 from hardpan.auditing.data_curve import DataCurve, data_curve
 from hardpan.auditing.error_budget import ErrorBudget, find_error_budget
 from hardpan.auditing.evidence import AuditConfig, AuditNote, AuditStep, Evidence
-from hardpan.auditing.example_table import example_table_files, join_example_table
+from hardpan.auditing.example_table import TABLE, THUMBNAILS, example_table_files, join_example_table
 from hardpan.auditing.hardness import find_hardness
 from hardpan.auditing.labels import label_table, rank_labels, saved_count
 from hardpan.auditing.metrics import ScoreMetrics, score_metrics
 from hardpan.auditing.near_copies import altered_images, altered_texts, nearest_columns, nearest_training
-from hardpan.auditing.problems import ALPHA, BenchmarkProblem, ProblemList, find_problems, searched_kinds
+from hardpan.auditing.problems import (
+    ALPHA,
+    BenchmarkProblem,
+    ProblemList,
+    find_problems,
+    search_shifts,
+    searched_kinds,
+)
 from hardpan.auditing.slices import ErrorSlices, error_slices
 from hardpan.auditing.training import train
 from hardpan.bayes.floors.dataset_floor import Floor, FloorConfig, floor_of
@@ -45,7 +53,7 @@ from hardpan.bayes.floors.votes import read_votes
 from hardpan.data.dataset import Dataset
 from hardpan.data.tabular import DataOptions
 from hardpan.encoders import open_encoder
-from hardpan.errors import InputError
+from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import between, progress_bar
@@ -60,6 +68,9 @@ ROW_NUMBERS_PER_SECOND = 1.5e5  # of the budget: rows of a table × (features + 
 ROW_COST, MIN_ROWS = 25, 5_000
 WORK = "work"
 HARD_SUBSET = "hard-subset.json"
+DRAFT_SPACING = 10.0  # seconds between two versions of the page per second that one takes
+ADDED_LATER = ("shift", "groups", "order", "leak-feature", "near-copies", "labels", "slices", "models")
+"""What a version that is saved while the audit runs may lack, in the order in which it is computed."""
 _NOT_THE_NUMBERS = ("budget", "device")  # settings that decide how the audit is computed, not what it says
 
 
@@ -88,6 +99,8 @@ class Audit(Report):
         origin: the command, versions and hashes.
         evidence: the data and what was computed from them, from which the page is drawn; not in the JSON.
         examples: one row per example (:mod:`hardpan.auditing.example_table`); not in the JSON.
+        pending: what is not computed yet, in a version that is saved while the audit runs; empty in a finished one.
+        live: whether the page of such a version reloads itself; not in the JSON.
         downloads: files that ``save`` writes beside the page; not in the JSON.
         folder: where it was saved; not in the JSON.
         next_command: the command that audits the data with the corrections that are saved there; not in the JSON.
@@ -110,6 +123,8 @@ class Audit(Report):
     searched: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     encoder: str = ""
+    pending: tuple[str, ...] = ()
+    live: bool = field(default=False, compare=False, metadata=TRANSIENT)
     origin: Provenance = field(default_factory=Provenance, compare=False)
     evidence: Evidence | None = field(default=None, compare=False, metadata=TRANSIENT)
     examples: pa.Table | None = field(default=None, compare=False, metadata=TRANSIENT)
@@ -220,13 +235,15 @@ def audit(
     evidence.label_count = None if out is None else saved_count(out, evidence.dataset)
     with _work_folder(out, evidence) as work:
         folder = "" if out is None else os.fspath(out)
-        audit_record = _run_audit(evidence, work, (config.command(source, reading, folder), folder), tell, on_plan)
-        corrected = f"{source}@{folder}/corrections.csv" if source and folder and "@" not in source else source
-        again = config.command(corrected, reading, folder)
-        audit_record = dataclasses.replace(audit_record, next_command=again)
-        if out is not None:
-            tell("writing", 0.97)
-            audit_record.save(out)
+        origin = config.command(source, reading, folder), folder
+        with _drafts(evidence, origin) as draft:
+            audit_record = _run_audit(evidence, work, origin, tell, on_plan, draft)
+            corrected = f"{source}@{folder}/corrections.csv" if source and folder and "@" not in source else source
+            again = config.command(corrected, reading, folder)
+            audit_record = dataclasses.replace(audit_record, next_command=again)
+            if out is not None:
+                tell("writing", 0.97)
+                audit_record.save(out)
     return audit_record
 
 
@@ -339,23 +356,15 @@ def _run_audit(
     origin: tuple[str, str],
     tell: Progress,
     on_plan: Callable[[tuple[AuditStep, ...]], None] | None,
+    draft: Callable[[], None],
 ) -> Audit:
     config, dataset, inputs = evidence.config, evidence.dataset, evidence.inputs
-    flow, evidence.flow = train(evidence, work, tell, on_plan) or (None, None)
+    flow, evidence.flow = train(evidence, work, tell, on_plan, draft) or (None, None)
     error = None
     if inputs is not None:
-        settings = FloorConfig(
-            classifiers=(),
-            by_order=config.by_order,
-            held_out=config.held_out,
-            label_noise=config.label_noise,
-            budget=config.budget / 4,
-            confidence=config.confidence,
-            seed=config.seed,
-        )
         evidence.floor = floor_of(
             inputs,
-            settings,
+            _floor_settings(config),
             models=evidence.models,
             fitted=evidence.fitted,
             flow=flow,
@@ -400,24 +409,57 @@ def _run_audit(
     of_flow = [entry for entry in entries if entry.assumption == "flow"]
     verdicts = {"flow_floor": of_flow[-1]} if of_flow else {}
     measures = _audit_measures(evidence, error, verdicts)
-    (command, folder), hashes = origin, _hashes_of_evidence(evidence)
     table = join_example_table(dataset, evidence.parts, evidence.columns)
     downloads = {**example_table_files(table, dataset), "problems/labels.csv": tables.csv_text(label_csv)}
     if evidence.floor is not None and evidence.floor.consensus is not None:
         downloads["problems/consensus.csv"] = tables.csv_text(evidence.floor.consensus.columns)
     if evidence.hard is not None:
         downloads[HARD_SUBSET] = files.json_text(evidence.hard.subset) + "\n"
-    searched = searched_kinds(evidence)
-    versions = report.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else []))
-    return Audit(
-        dataset=dataset.name,
-        config=config,
-        problems=listed,
-        floor=evidence.floor,
-        measures=measures,
+    return _audit_of(
+        evidence,
+        origin,
+        listed,
+        measures,
+        hashes=_hashes_of_evidence(evidence),
         verdicts=verdicts,
         learning=learning,
         budget=budget,
+        searched=searched_kinds(evidence),
+        examples=table,
+        downloads=downloads,
+    )
+
+
+def _floor_settings(config: AuditConfig) -> FloorConfig:
+    return FloorConfig(
+        classifiers=(),
+        by_order=config.by_order,
+        held_out=config.held_out,
+        label_noise=config.label_noise,
+        budget=config.budget / 4,
+        confidence=config.confidence,
+        seed=config.seed,
+    )
+
+
+def _audit_of(
+    evidence: Evidence,
+    origin: tuple[str, str],
+    problems: tuple[BenchmarkProblem, ...],
+    measures: Mapping[str, Estimate],
+    *,
+    hashes: Mapping[str, str] = MappingProxyType({}),
+    **results: Any,
+) -> Audit:
+    """The record of what the steps so far put into the evidence, and of their ``results``."""
+    (command, folder), dataset = origin, evidence.dataset
+    versions = report.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else []))
+    return Audit(
+        dataset=dataset.name,
+        config=evidence.config,
+        problems=problems,
+        floor=evidence.floor,
+        measures=measures,
         steps=tuple(evidence.steps),
         notes=tuple(evidence.notes),
         size={
@@ -428,15 +470,80 @@ def _run_audit(
         metrics=evidence.metrics,
         slices=evidence.slices,
         cut="" if dataset.split is not None else evidence.split.method,
-        searched=searched,
         features=dataset.feature_names,
         encoder=dataset.encoder,
-        origin=Provenance(command=command, seed=config.seed, versions=versions, hashes=hashes),
+        origin=Provenance(command=command, seed=evidence.config.seed, versions=versions, hashes=dict(hashes)),
         evidence=evidence,
-        examples=table,
-        downloads=downloads,
         folder=folder,
+        **results,
     )
+
+
+@contextmanager
+def _drafts(evidence: Evidence, origin: tuple[str, str]) -> Iterator[Callable[[], None]]:
+    """A function that saves what is known so far, as a complete page that says what is not computed yet.
+
+    The first version has what needs no training. It is followed by one with the searches that take seconds, and by
+    others while models are trained; together they take about a tenth of the time. If the audit stops, the last one
+    stays, and no longer reloads itself.
+    """
+    folder, saved, allowed = origin[1], list[Audit](), 0.0
+
+    def save(audit: Audit) -> None:
+        audit.save(folder)
+        saved[:] = [audit]
+
+    def draft() -> None:
+        nonlocal allowed
+        if not folder or time.monotonic() < allowed:
+            return
+        if not saved:
+            save(_draft(evidence, origin, only_quick=True))
+            search_shifts(evidence)
+        start = time.monotonic()
+        save(_draft(evidence, origin))
+        allowed = time.monotonic() + DRAFT_SPACING * (time.monotonic() - start)
+
+    try:
+        yield draft
+    except BaseException:
+        if saved:
+            with suppress(OSError, HardpanError):
+                dataclasses.replace(saved[0], live=False).save(folder)
+        raise
+
+
+def _draft(evidence: Evidence, origin: tuple[str, str], *, only_quick: bool = False) -> Audit:
+    """The audit as far as it is computed; the evidence keeps nothing that only a finished one may have."""
+    config, inputs = evidence.config, evidence.inputs
+    error, measures = None, {}
+    # Without a column that numbers the rows, models would have to be fitted again.
+    if inputs is not None and not inputs.numbering and (evidence.fitted or evidence.models):
+        settings = dataclasses.replace(_floor_settings(config), neighbours=False)
+        evidence.floor = floor_of(
+            inputs, settings, models=evidence.models, fitted=evidence.fitted, annotations=evidence.annotations
+        )
+        evidence.probs, error = evidence.test_probs(), evidence.floor.best_error
+        measures = _audit_measures(evidence, error, {})
+    problems = tuple(find_problems(evidence, error, only_quick=only_quick))
+    evidence.metrics = score_metrics(evidence)
+    done = searched_kinds(evidence)
+    never = {"shift"} if evidence.dataset.split is None else {"groups"}
+    if inputs is None or {"group", "time"} & set(evidence.dataset.metadata):
+        never |= {"groups"} if inputs is not None else set(ADDED_LATER)
+    made = _audit_of(
+        evidence,
+        origin,
+        problems,
+        measures,
+        searched=done,
+        pending=tuple(kind for kind in ADDED_LATER if kind not in (*done, *never)),
+        live=True,
+        downloads=dict.fromkeys((TABLE, THUMBNAILS, "problems/labels.csv", "problems/consensus.csv", HARD_SUBSET)),
+    )
+    made.view()  # while the evidence is as it is now
+    evidence.floor, evidence.probs, evidence.metrics = None, {}, None
+    return made
 
 
 def _hashes_of_evidence(evidence: Evidence) -> dict[str, str]:

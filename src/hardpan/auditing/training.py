@@ -113,9 +113,15 @@ OPTIONAL = (
 
 
 def train(
-    evidence: Evidence, work: Path, tell: Progress, on_plan: Callable[[tuple[AuditStep, ...]], None] | None
+    evidence: Evidence,
+    work: Path,
+    tell: Progress,
+    on_plan: Callable[[tuple[AuditStep, ...]], None] | None,
+    on_step: Callable[[], None],
 ) -> FlowResult | None:
     """Plan and train; the evidence gets models, out-of-fold predictions and the learning curve.
+
+    ``on_step`` is called before the first step and after each of them.
 
     Returns:
         What the flow says that the settings name, that is bundled or that was fitted; None where there is none.
@@ -133,6 +139,7 @@ def train(
     progress, fitted = between(tell, 0.02, 0.7), None
     # A flow that cannot be read is refused before anything is trained.
     opened = None if config.flow == "bundled" else open_flow(evidence)
+    on_step()
     for number, name in enumerate(budget.planned):
         assert inputs is not None
         if name in OPTIONAL and budget.is_overrun():
@@ -159,6 +166,7 @@ def train(
         elif name == "flow":
             fitted = fit_small_flow(evidence, seconds, work / "flow", progress)
         evidence.steps.append(AuditStep(name, budget.planned[name], time.monotonic() - start))
+        on_step()
     if config.flow == "bundled":
         opened = open_flow(evidence)
         if opened is not None and budget.is_overrun():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Annotated
 
@@ -55,7 +56,12 @@ def audit(
     check_out(folder)
     with progress_on_stderr() as progress:
         report = run_audit(
-            data, config, out=folder, progress=progress, on_plan=show_audit_plan, **reading.options()
+            data,
+            config,
+            out=folder,
+            progress=progress,
+            on_plan=functools.partial(show_audit_plan, folder),
+            **reading.options(),
         )
     emit_report(report, json=json)
     if not json:
@@ -72,11 +78,13 @@ def audit(
         raise typer.Exit(1)
 
 
-def show_audit_plan(steps: tuple[AuditStep, ...]) -> None:
-    """Print on stderr what will be trained, and for how long at most."""
+def show_audit_plan(folder: Path, steps: tuple[AuditStep, ...]) -> None:
+    """Print on stderr where the first findings are, what will be trained, and for how long at most."""
     from hardpan.pages.auditing.sections import SKIPPED
 
     console = Console(stderr=True, highlight=False)
+    page = folder / "index.html"
+    console.print(Text(f"First findings, written again as results come in: {page}"), soft_wrap=True)
     planned = [step for step in steps if not step.skipped]
     if planned:
         times = ", ".join(f"{step.name} {step.planned:.{int(step.planned < 10)}f} s" for step in planned)

@@ -156,6 +156,7 @@ class View:
         terminal: the sections that a terminal shows under headline, problems and tiles; None for all of them.
         downloads: further files that ``save`` writes beside the page, by name.
         actions: what to do next.
+        refresh: seconds after which the page reloads itself, while it is still being computed; 0 for never.
     """
 
     title: str
@@ -173,6 +174,7 @@ class View:
     terminal: tuple[Section, ...] | None = None
     downloads: Mapping[str, Content] = field(default_factory=dict)
     actions: tuple[Action, ...] = ()
+    refresh: int = 0
 
 
 Cell = str | Callable[[Any], Any]

@@ -17,6 +17,7 @@ from hardpan.pages.auditing.problems import problem_lines
 from hardpan.pages.auditing.sections import (
     FRESH_METHOD,
     audit_sections,
+    contents_section,
     learning_chart,
     learning_section,
     run_section,
@@ -28,6 +29,7 @@ from hardpan.pages.sections import Chart, Section, Table, Tile, View
 from hardpan.report import Provenance
 
 __all__ = ["view"]
+RELOAD_SECONDS = 3  # of the page of an audit that still runs
 IN_HERO = 7  # confusing examples beside the problems
 
 
@@ -39,10 +41,14 @@ def audit_view(audit: Audit) -> View:
     floor: list[Section] = []
     if audit.floor is not None:
         floor = [floors.floor_section(audit.floor, bracket_in_title=True), *floors.consensus_section(audit.floor)]
-    parts = () if audit.evidence is None else audit_sections(audit.evidence, audit.problems)
+    parts: tuple[Section, ...] = ()
+    if audit.evidence is not None and audit.pending:  # drawing takes seconds
+        parts = (dataclasses.replace(contents_section(audit.evidence), charts=()),)
+    elif audit.evidence is not None:
+        parts = audit_sections(audit.evidence, audit.problems)
     first = [section for section in parts if section.key in ("hard", "fresh", "labels", "models")]
     last = [section for section in parts if section not in first]
-    run = run_section(audit)
+    run = None if audit.pending else run_section(audit)
     seen = [] if audit.floor is None else [entry.name for entry in audit.floor.seen]
     return View(
         title=f"Audit of {audit.dataset}",
@@ -55,7 +61,8 @@ def audit_view(audit: Audit) -> View:
         size=f"{size['train']:,} train, {size['test']:,} test, {size['classes']:,} classes" if size else "",
         problems=problem_lines(audit.problems, parts, audit.measures.get("best_error")),
         hero=tuple(_audit_hero(audit, parts)),
-        links={"report.json": "report.json", "labels.csv": "problems/labels.csv"},
+        links={"report.json": "report.json"} | ({} if audit.pending else {"labels.csv": "problems/labels.csv"}),
+        refresh=RELOAD_SECONDS if audit.live else 0,
         terminal=(),
         downloads=audit.downloads,
         actions=actions(audit),
@@ -90,7 +97,7 @@ def tiles(audit: Audit) -> tuple[Tile, ...]:
 
 
 def _audit_hero(audit: Audit, parts: Sequence[Section]) -> list[Chart]:
-    if any(item.breaks for item in audit.problems):
+    if audit.pending or any(item.breaks for item in audit.problems):
         return []
     charts = []
     budget = audit.budget

@@ -25,6 +25,7 @@ SEARCHED = {
     "labels": "labels that differ from predictions",
     "slices": "slices on which the model errs more",
 }
+PENDING = {"models": "further models, hard examples and the lowest possible error"}
 FIX = {
     "test-copies": "Remove the copies: tag them “exclude” in hardpan browse, or cut a new split",
     "near-copies": "Look at the pairs; tag copies “exclude” in hardpan browse",
@@ -47,6 +48,9 @@ def verdict(audit: Audit) -> str:
     if broken:
         return f"{audit.dataset} is broken as a benchmark: {formatting.lower_case(broken[0].title)}."
     best = audit.measures.get("best_error")
+    if audit.pending and best is None:
+        found = [p for p in audit.problems if p.severity in ("high", "medium") and p.kind not in TRIFLES]
+        return f"{found[0].title}." if found else "Nothing found so far; the audit is not finished."
     if audit.floor is None or best is None:
         return f"On {audit.dataset} nothing could be measured."
     claims = [
@@ -69,6 +73,8 @@ def verdict(audit: Audit) -> str:
     ]
     if facts:
         return f"{facts[0].title}."
+    if audit.pending:
+        return "Nothing found so far; the audit is not finished."
     if not audit.searched:  # of an earlier version, which did not say what it searched
         return f"The best model here has {formatting.estimate(best)} error."
     few = [item for item in audit.problems if item.kind == "small-test"]
@@ -120,8 +126,13 @@ def _guessing_words(metrics: ScoreMetrics | None, error: float) -> str:
 def numbers(audit: Audit) -> list[str]:
     """The best model beside guessing and the upper bound; metrics of a rare class; how the test set was cut."""
     best, floor, metrics = audit.measures.get("best_error"), audit.floor, audit.metrics
+    results = pending_words(audit)
+    if audit.pending and best is None and metrics is not None:
+        results.append(
+            f"Guessing (always “{metrics.guess}”) has {formatting.percent(metrics.guessing.value, 0.01)} error."
+        )
     if floor is None or best is None or any(item.breaks for item in audit.problems):
-        return []
+        return results
     name = "The best model here" if floor.best is None else f"The best model here ({floor.best.name})"
     said = f"{name} has {formatting.estimate(best)} error"
     if metrics is not None:
@@ -131,7 +142,7 @@ def numbers(audit: Audit) -> list[str]:
         words = f"from the columns that were used, {words}"
     if floor.bracket.high_from != GUESSING:
         words += "" if floor.bracket.low_from else "; how much lower it may be is not known"
-    results = [f"{said}. {formatting.capital(words)}.{floors.refused_words(floor)}"]
+    results.append(f"{said}. {formatting.capital(words)}.{floors.refused_words(floor)}")
     results += _own_models(audit)
     if metrics is not None and metrics.rare:
         results.append(rare_class_words(metrics))
@@ -150,6 +161,22 @@ def numbers(audit: Audit) -> list[str]:
             f"Left out or cut short, because the budget of {seconds} s was used up: {formatting.listed(dropped)}; "
             "a larger --budget includes them."
         )
+    return results
+
+
+def pending_words(audit: Audit) -> list[str]:
+    """What a version of the page lacks that was saved while the audit ran; true whether it still runs or not."""
+    if not audit.pending:
+        return []
+    lacking = [PENDING.get(part) or SEARCHED[part] for part in audit.pending]
+    results = [
+        "The audit was not finished when this version was written. While it runs, the page is written again and "
+        "reloads itself; after a stop, the same command resumes.",
+        f"Not computed in this version: {formatting.listed(lacking)}.",
+    ]
+    searched = [words for kind, words in SEARCHED.items() if kind in audit.searched]
+    if searched and "best_error" not in audit.measures:
+        results.append(f"Searched so far: {formatting.listed(searched)}.")
     return results
 
 
@@ -198,7 +225,7 @@ def rare_class_words(metrics: ScoreMetrics) -> str:
 
 def actions(audit: Audit) -> tuple[Action, ...]:
     """Three things to do: look, fix, audit again."""
-    if audit.evidence is None:
+    if audit.evidence is None or audit.pending:
         return ()
     listed = [item.kind for item in audit.problems if item.kind in FIX]
     kind = listed[0] if listed else "labels"
