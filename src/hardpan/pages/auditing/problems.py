@@ -17,7 +17,12 @@ MOST_OPEN = 5  # problems and notes that the first screen shows without a click
 THUMBNAILS = 8  # under a problem on the first screen
 _OF_TEXTS = ("the number of ", "the proportion of ", "the word “")  # how the names of text properties begin
 LONGEST_WORDS = 80  # characters of a template in a title
-_SPLITS = {"test": "the test set", "train": "the training set", "all": "the data"}
+_SPLITS = {
+    "test": "the test set",
+    "validation": "the validation set",
+    "train": "the training set",
+    "all": "the data",
+}
 
 
 # Titles and advice that need no grammar; braces are filled from the problem.
