@@ -334,12 +334,10 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
                 f"Of training {noun}s that were altered here, the search found: {formatting.listed(by_alteration)}."
             )
     elif evidence.nearest is not None and not any("limit" in item.details for item in problems):
-        excess = (
-            "" if evidence.nearest.own is None else "not more near ones than of rows held back from train, and "
-        )
+        excess = "" if evidence.nearest.own is None else "no more near ones than of rows held back from train, and "
+        tested = counted(len(evidence.nearest.rows), "test row")
         sentences.append(
-            f"Of {len(evidence.nearest.rows):,} test rows the nearest training rows were searched: {excess}none that "
-            "is far nearer than the next ones."
+            f"The nearest training rows of {tested} were searched: {excess}none far nearer than the next ones."
         )
     ids, names, labels = evidence.dataset.ids, evidence.dataset.class_names, evidence.labels
     away = np.asarray(evidence.columns["duplicate_distance"], dtype=np.float64)
