@@ -195,13 +195,13 @@ def classified(rng: Any, n: int, models: int) -> tuple[Any, list[Any]]:
 
 def budget_of(rng: Any, n: int, models: int) -> Any:
     """The error budget of the best of some classifiers that are alike."""
-    from hardpan.auditing import error_budget
+    from hardpan.auditing import metrics
 
     labels, probs = classified(rng, n, models)
     answers = [item.argmax(axis=1) for item in probs]
     best = min(answers, key=lambda answer: int((answer != labels).sum()))
     doubted = np.max(probs, axis=(0, 2)) > 0.99  # any fixed rule that does not look at the labels
-    return error_budget.error_budget("best", best, answers, labels, doubted, confidence=LEVEL, classifiers=models)
+    return metrics.error_budget("best", best, answers, labels, doubted, confidence=LEVEL, classifiers=models)
 
 
 @cache

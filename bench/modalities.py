@@ -269,12 +269,12 @@ def photographs() -> dict[str, Any]:
     from hardpan import Dataset, engine
     from hardpan.auditing.networks import NetworkData, NetworkTask
     from hardpan.bayes.floors.classifiers import fit_classifier
-    from hardpan.bayes.floors.inputs import split_inputs, with_descriptors
+    from hardpan.bayes.floors.inputs import split_inputs
 
     data = Dataset.open(os.environ["BENCH_PHOTOGRAPHS"], name="photographs")
     labels, split = data.require_labels(), data.splits()
     begin = time.process_time()
-    inputs = split_inputs(with_descriptors(data), labels, 0)
+    inputs = split_inputs(data.with_descriptors(), labels, 0)
     parts = inputs.split.train, inputs.split.validation, inputs.test
     linear = fit_classifier("linear model", inputs.table, *parts, seconds=60.0)
     error = float((linear.probs.argmax(axis=1) != labels[inputs.test]).mean())

@@ -6,7 +6,7 @@ from scipy.stats import norm
 from sklearn.metrics import average_precision_score, balanced_accuracy_score, roc_auc_score
 
 from hardpan import Dataset, auditing, stats
-from hardpan.auditing.metrics import auroc, average_precision, balanced_error, paired_gain
+from hardpan.stats.classification import auroc, average_precision, balanced_error, paired_gain
 
 BARE = {"ensemble": "none", "flow": "none"}
 

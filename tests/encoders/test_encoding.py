@@ -127,15 +127,14 @@ def test_an_encoder_that_is_open_stays_as_it_is():
 
 
 def test_photographs_without_an_encoder_get_descriptors_and_small_images_do_not():
-    from hardpan.bayes.floors.inputs import with_descriptors
 
     rng = np.random.default_rng(0)
     for side, described in ((64, False), (65, True)):
         data = Dataset.from_arrays(rng.integers(0, 255, (6, side, side, 3), dtype=np.uint8), np.arange(6) % 2)
-        found = with_descriptors(data)
+        found = data.with_descriptors()
         assert (found.encoder, found.inputs.ndim) == (("descriptors", 2) if described else ("", 4))
     own = data.encoded(lambda images: images.mean(axis=(1, 2)))
-    assert with_descriptors(own) is own
+    assert own.with_descriptors() is own
 
 
 def test_descriptors_follow_the_angle_of_edges_and_not_the_brightness():

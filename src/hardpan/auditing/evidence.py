@@ -161,11 +161,21 @@ def _reading_option(name: str, value: Any) -> tuple[str, list[str]]:
     return "--set", [f"{name}={','.join(texts)}"]
 
 
+SKIPPED = {
+    "not-requested": "not requested",
+    "no-test": "models cannot be trained and evaluated on these data",
+    "predictions": "predictions were passed",
+    "no-torch": "torch is not installed; pip install 'hardpan[torch]' adds a network ensemble",
+    "no-time": "earlier steps used up the budget",
+}
+"""Why a step of an audit was skipped: its codes, in words."""
+
+
 @record
 class AuditStep:
-    """One step of an audit: seconds that were planned for it and that it took, or why it was skipped.
+    """One step of an audit: seconds that were planned for it and that it took.
 
-    ``skipped`` is "not-requested", "no-test", "predictions", "no-torch" or "no-time"; empty where it was done.
+    ``skipped`` is one of :data:`SKIPPED`; empty where it was done.
     """
 
     name: str

@@ -19,7 +19,7 @@ from hardpan import stats
 from hardpan.auditing.columns import LEVEL, image_features
 from hardpan.auditing.evidence import Evidence
 from hardpan.bayes.floors.error_estimates import Floats, Labels
-from hardpan.bayes.floors.inputs import Columns, feature_columns, file_order, standardised
+from hardpan.bayes.floors.inputs import Columns, feature_columns, standardised
 from hardpan.estimates import Estimate
 
 MOST_ROWS, ROWS_PER_SECOND = 3000, 30  # drawn at random from more, and of the budget
@@ -276,7 +276,7 @@ def group_facts(evidence: Evidence) -> Iterator[tuple[Estimate, dict[str, Any]]]
     kind = "values" if names else "clusters"
     if not names and (errors is None or not errors.large) and not stop():
         start = int(rng.integers(0, max(1, len(dataset) - most + 1)))
-        rows = one_row_per_equal_group(evidence, file_order(dataset)[0][start : start + most], rng)
+        rows = one_row_per_equal_group(evidence, inputs.order[start : start + most], rng)
         values = scaled_rows_of_groups(evidence, rows)
         if len(rows) < 2 * BLOCKS:
             return

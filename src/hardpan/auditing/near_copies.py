@@ -22,7 +22,6 @@ from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.neighbours import k_nearest
 from hardpan.bayes.floors.repeats import row_digests
 from hardpan.encoders import DESCRIPTORS
-from hardpan.neighbors import text_copies
 from hardpan.stats.hypothesis_tests import benjamini_hochberg
 
 if TYPE_CHECKING:
@@ -299,6 +298,8 @@ def altered_images(evidence: Evidence) -> tuple[Labels, AlteredSearch | None]:
 
 def altered_texts(evidence: Evidence) -> AlteredSearch | None:
     """Search the test texts for altered training texts; a sample where that would take a tenth of the budget."""
+    from hardpan.neighbors import text_copies  # imported where there are texts
+
     dataset = evidence.dataset
     assert evidence.inputs is not None
     assert dataset.texts is not None

@@ -22,7 +22,6 @@ from hardpan.auditing.groups import group_facts
 from hardpan.auditing.labels import outvoted_labels
 from hardpan.auditing.near_copies import find_near_copies
 from hardpan.auditing.shift import order_shift_facts, shift_facts
-from hardpan.auditing.text_facts import text_facts
 from hardpan.auditing.unusual import unusual_facts
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.estimates import Estimate
@@ -575,7 +574,12 @@ def _shift_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
 
 def _fact_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     """What texts, images and distances show by themselves: facts."""
-    for kind, rows, searched, details in (*text_facts(evidence), *unusual_facts(evidence)):
+    facts = list(unusual_facts(evidence))
+    if evidence.dataset.is_texts:
+        from hardpan.auditing.text_facts import text_facts
+
+        facts = [*text_facts(evidence), *facts]
+    for kind, rows, searched, details in facts:
         severities = ("note", 0.0, "note")
         yield _counted_problem(evidence, kind, rows, searched, severities, of="all", details=details)
 

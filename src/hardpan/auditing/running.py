@@ -27,12 +27,11 @@ from hardpan.arguments import seconds
 from hardpan.auditing.contents import FEATURE, row_contents
 from hardpan.auditing.copies import copies_across_split
 from hardpan.auditing.data_curve import DataCurve, data_curve
-from hardpan.auditing.error_budget import ErrorBudget, find_error_budget
 from hardpan.auditing.evidence import AuditConfig, AuditNote, AuditStep, Evidence
 from hardpan.auditing.example_table import TABLE, THUMBNAILS, example_table_files, join_example_table
 from hardpan.auditing.hardness import find_hardness
 from hardpan.auditing.labels import label_table, rank_labels, saved_count
-from hardpan.auditing.metrics import ScoreMetrics, score_metrics
+from hardpan.auditing.metrics import ErrorBudget, ScoreMetrics, find_error_budget, score_metrics
 from hardpan.auditing.near_copies import altered_images, altered_texts, nearest_columns, nearest_training
 from hardpan.auditing.problems import (
     ALPHA,
@@ -47,7 +46,7 @@ from hardpan.auditing.training import train
 from hardpan.bayes.floors.dataset_floor import Floor, FloorConfig, floor_of
 from hardpan.bayes.floors.entries import Entry
 from hardpan.bayes.floors.error_estimates import Labels
-from hardpan.bayes.floors.inputs import GROUPS, FloorInputs, split_inputs, with_descriptors
+from hardpan.bayes.floors.inputs import GROUPS, FloorInputs, split_inputs
 from hardpan.bayes.floors.model_predictions import Sources, read_models
 from hardpan.bayes.floors.votes import read_votes
 from hardpan.data.dataset import Dataset
@@ -203,7 +202,7 @@ def audit(
     if opened.encoder:
         reading |= {"encoder": opened.encoder} if encoder is None else {"encoder": encoder.name, **encoder.options}
     begin = time.monotonic()
-    evidence = _gather_evidence(with_descriptors(opened, reads), config)
+    evidence = _gather_evidence(opened.with_descriptors(reads), config)
     evidence.encoder = encoder
     evidence.deadline = begin + max(config.budget, MIN_BUDGET)
     if config.testbed or config.new_test:
@@ -308,12 +307,9 @@ def _gather_evidence(dataset: Dataset, config: AuditConfig) -> Evidence:
     if dataset.is_texts and dataset.vectors is None:
         size = 0
     of_budget = max(MIN_ROWS, int(config.budget * ROW_NUMBERS_PER_SECOND / (size + ROW_COST)))
-    most = min(
-        MOST_IMAGES if dataset.is_images or dataset.is_texts else of_budget, int(MOST_NUMBERS / max(1, size))
-    )
+    most = min(of_budget if dataset.noun == "example" else MOST_IMAGES, int(MOST_NUMBERS / max(1, size)))
     if n < FEWEST_EXAMPLES:
         raise InputError(f"{name}: has {n} examples; an audit needs at least {FEWEST_EXAMPLES}")
-    labels = arguments.labels(f"{name}: labels", labels, n, dataset.n_classes)
     inputs = split_inputs(dataset, labels, config.seed)
     split = inputs.split
     one_class = len(np.unique(labels)) < 2 or len(np.unique(labels[split.train])) < 2

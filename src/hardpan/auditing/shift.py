@@ -29,7 +29,7 @@ from hardpan.auditing.groups import (
 )
 from hardpan.auditing.groups import MOST_ROWS as CLUSTERED_ROWS
 from hardpan.bayes.floors.error_estimates import Floats, Labels
-from hardpan.bayes.floors.inputs import Columns, feature_columns, file_order
+from hardpan.bayes.floors.inputs import Columns, feature_columns
 from hardpan.estimates import Estimate
 
 AUC = 0.6  # above it the difference between train and test is large; for one threshold of a column, |F − G| of 0.2
@@ -522,7 +522,7 @@ def order_shift_facts(evidence: Evidence) -> Iterator[dict[str, Any]]:
     time = dataset.times()
     if evidence.inputs is None or (time is None and "path" in dataset.metadata):
         return
-    order = file_order(dataset)[0]
+    order = evidence.inputs.order
     if time is not None:
         order = order[np.argsort(time[order], kind="stable")]
     if dataset.split is not None:

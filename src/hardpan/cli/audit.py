@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from hardpan.auditing.evidence import OPTIONS, AuditConfig, AuditStep
+from hardpan.auditing.evidence import OPTIONS, SKIPPED, AuditConfig, AuditStep
 from hardpan.auditing.problems import KINDS
 from hardpan.auditing.running import audit as run_audit
 from hardpan.cli.common import JsonFlag, check_out, emit_report, progress_on_stderr
@@ -53,15 +53,16 @@ def audit(
     for kind in kinds:
         if kind not in (*KINDS, "any"):
             raise InputError(f"must be kinds among {', '.join(KINDS)}, or any; got {kind!r}", argument="fail_on")
-    check_out(folder)
+    options = reading.options()
     with progress_on_stderr() as progress:
+        check_out(folder)
         report = run_audit(
             data,
             config,
             out=folder,
             progress=progress,
             on_plan=functools.partial(show_audit_plan, folder),
-            **reading.options(),
+            **options,
         )
     emit_report(report, json=json)
     if not json:
@@ -80,8 +81,6 @@ def audit(
 
 def show_audit_plan(folder: Path, steps: tuple[AuditStep, ...]) -> None:
     """Print on stderr where the first findings are, what will be trained, and for how long at most."""
-    from hardpan.pages.auditing.sections import SKIPPED
-
     console = Console(stderr=True, highlight=False)
     page = folder / "index.html"
     console.print(Text(f"First findings, written again as results come in: {page}"), soft_wrap=True)

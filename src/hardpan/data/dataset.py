@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan import arguments
 from hardpan.arguments import clean_column, clean_names, clean_text, one_of, whole_number
 from hardpan.errors import InputError, counted
 from hardpan.execution import Progress
@@ -33,6 +34,7 @@ SPLIT_WORDS = {
 }
 VALIDATION_FRACTION = 0.1
 FRACTIONS = (0.6, 0.2, 0.2)
+LARGEST_PIXELS = 64  # a side, up to which models are trained on pixels
 RARE_CLASS = 0.05  # a random split has every class in proportion where the rarest is rarer
 _REPEAT = re.compile(r"([0-9a-f]{16})-[1-9][0-9]*")
 _HASHED_BYTES = 2**30  # larger data is identified by a sample of its rows
@@ -130,7 +132,10 @@ class Dataset:
     encoder: str = ""
 
     def __post_init__(self) -> None:
-        """Clean the texts that reach charts, pages and tables (:func:`hardpan.arguments.clean_text`)."""
+        """Check the labels; clean the texts that reach charts, pages and tables."""
+        if self.labels is not None and len(self.labels):
+            labels = arguments.labels(f"{self.name}: labels", self.labels, len(self.x), self.n_classes)
+            object.__setattr__(self, "labels", labels)
         if self.texts is not None:
             texts = np.empty(len(self.texts), dtype=object)  # a fixed width would be that of the longest text
             texts[:] = [clean_text(str(text), lines=True) for text in self.texts]
@@ -386,6 +391,18 @@ class Dataset:
         opened, examples = encoders.open_encoder(encoder), self.x if self.texts is None else self.texts
         vectors = encoders.encode(examples, opened, cache=cache_folder(cache), progress=progress)
         return dataclasses.replace(self, vectors=vectors, encoder=opened.name)
+
+    def with_descriptors(self, progress: Progress | None = None) -> Dataset:
+        """Photographs without an encoder with descriptors as vectors; other datasets as they are.
+
+        A small network on their pixels errs more in the time of an audit (bench/modalities.py, table photographs).
+        """
+        from hardpan import encoders
+
+        if not self.is_images or self.vectors is not None or min(self.x.shape[1:3]) <= LARGEST_PIXELS:
+            return self
+        vectors = encoders.encode(self.x, encoders.DESCRIPTORS, progress=progress)
+        return dataclasses.replace(self, vectors=vectors, encoder=encoders.DESCRIPTORS)
 
     def features(self) -> NDArray[np.float64]:
         """Every example as a flat vector of float64, shape (N, d)."""

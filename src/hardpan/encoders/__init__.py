@@ -4,7 +4,13 @@ encoding.py     an encoder from its name, the vectors of examples and their cach
 pretrained.py   models of transformers and sentence-transformers, ONNX files
 """
 
-from hardpan.encoders.encoding import DESCRIPTORS, Encoder, encode, open_encoder
+from typing import TYPE_CHECKING
+
 from hardpan.lazy import exports
+
+if TYPE_CHECKING:
+    from hardpan.encoders.encoding import Encoder, encode, open_encoder
+
+DESCRIPTORS = "descriptors"  # the name of the encoder that needs no training (encoding.describe_images)
 
 exports(__name__)

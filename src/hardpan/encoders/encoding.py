@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.arguments import whole_number
+from hardpan.encoders import DESCRIPTORS
 from hardpan.errors import InputError, reason
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
@@ -30,7 +31,6 @@ from hardpan.files import file_hash, replacing
 from hardpan.lazy import imported, is_import_name
 
 BATCH = 64
-DESCRIPTORS = "descriptors"  # the name of describe_images
 SAVED_EVERY = 15.0  # seconds of encoding that an interruption loses at most, and the batch that runs
 DIGEST = 16  # bytes of sha256 that name an example
 SIDE, CELLS, ANGLES = 64, 8, 9

@@ -69,6 +69,8 @@ METHOD = (
     "or soft labels that the labels follow, or from a noise rate that the user states. Where both ends are given, "
     "each has half of α.",
     "Estimates under an assumption (nearest neighbours, plug-ins, flows) never enter the bracket. "
+    "With finitely many training examples the nearest-neighbour error lies above its limit, so its bound may be "
+    "too high. "
     "An estimate above the upper end is refuted, the assumption of a model that makes more or fewer errors than it "
     "predicts is rejected, and two entries whose intervals exclude each other are contradicted.",
 )

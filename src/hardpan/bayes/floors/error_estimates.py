@@ -24,10 +24,7 @@ def mean_error_estimate(
     *,
     method: str,
     confidence: float = 0.95,
-    extra_variance: float = 0.0,
     group: Labels | None = None,
-    notes: tuple[str, ...] = (),
-    seed: int | None = None,
 ) -> Estimate:
     """Give the mean of independent values in 0..1 with its interval, cut at 0 and 1.
 
@@ -37,7 +34,6 @@ def mean_error_estimate(
 
     Args:
         values: (n,) one for each example.
-        extra_variance: variance of the mean that does not come from these values (of a calibration, say).
         group: (n,) independent groups that the values come in: sums v of groups take the place of values.
 
     Source: Fay and Feuer, "Confidence intervals for directly standardized rates" (1997), for the gamma interval.
@@ -53,31 +49,15 @@ def mean_error_estimate(
     sums, away = np.bincount(number, values), np.bincount(number, values - value)
     m = len(sums)
     variance = m / (m - 1) * float((away**2).sum()) / n**2 if m > 1 else 0.0
-    spread = math.sqrt(variance + extra_variance)
-    item = error_estimate(value, spread, n, method=method, confidence=confidence, df=m - 1, notes=notes, seed=seed)
-    total, squares = float(values.sum()), float((sums**2).sum()) + n**2 * extra_variance
+    item = normal(value, math.sqrt(variance), n, confidence, least=0.0, most=1.0, method=method, df=m - 1)
+    item = dataclasses.replace(item, log10=math.log10(value) if value > 0 else None)
+    total, squares = float(values.sum()), float((sums**2).sum())
     if total**2 >= FEW * squares and total > 0:
         return item
     tail = (1 - confidence) / 2
     low = special.gammaincinv(total**2 / squares, tail) * squares / total / n if total > 0 else 0.0
     high = special.gammainccinv((total + 1) ** 2 / (squares + 1), tail) * (squares + 1) / (total + 1) / n
     return dataclasses.replace(item, low=float(low), high=min(1.0, float(high)))
-
-
-def error_estimate(
-    value: float,
-    stderr: float,
-    n: int,
-    *,
-    method: str,
-    confidence: float,
-    df: int = 0,
-    notes: tuple[str, ...] = (),
-    seed: int | None = None,
-) -> Estimate:
-    """Give an estimate in 0..1 with its logarithm; see :func:`hardpan.stats.normal` for its interval and ``df``."""
-    result = normal(value, stderr, n, confidence, least=0.0, most=1.0, method=method, df=df, notes=notes, seed=seed)
-    return dataclasses.replace(result, log10=math.log10(value) if value > 0 else None)
 
 
 def held_out_error(
@@ -105,9 +85,7 @@ def held_out_error(
     return dataclasses.replace(result, log10=math.log10(result.value) if errors > 0 else None)
 
 
-def estimate_of_bound(
-    error: Estimate, bound: Callable[[float], float], method: str, notes: tuple[str, ...] = ()
-) -> Estimate:
+def estimate_of_bound(error: Estimate, bound: Callable[[float], float], method: str) -> Estimate:
     """An estimate of a rising function of an error: its interval is the error's, carried over."""
     value, low, high = (bound(point) for point in (error.value, error.low, error.high))
     return Estimate(
@@ -120,7 +98,6 @@ def estimate_of_bound(
         method=method,
         n=error.n,
         seed=error.seed,
-        notes=notes,
         log10=float(np.log10(value)) if value > 0 else None,
     )
 

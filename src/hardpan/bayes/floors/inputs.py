@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import arguments, encoders, stats
+from hardpan import stats
 from hardpan.bayes.floors.classifiers import Table
 from hardpan.bayes.floors.entries import Sampling
 from hardpan.bayes.floors.error_estimates import Floats, Labels
@@ -18,13 +18,11 @@ from hardpan.bayes.floors.repeats import EqualInputs, equal_inputs, equal_texts
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.execution import Progress
 from hardpan.files.reading import check_memory
 
 ROWS, EQUAL, GROUPS = "rows", "equal inputs", "groups"
 """What was drawn independently: every test row, groups of equal rows, or the groups that the user names."""
 BYTES_PER_NUMBER = 32  # of a table beside itself: scaled features, their hashes, copies in between
-LARGEST_PIXELS = 64  # a side, up to which models are trained on pixels
 FEWEST_NUMBERED = 20  # rows, from which a column that rises with the row number is said to number them
 
 
@@ -45,6 +43,7 @@ class FloorInputs:
         apart: whether the upper end of the bracket must hold without ``copied``, too.
         numbering: columns that differ in every row and rise or fall with the row number; the upper end of the
             bracket must hold without them, too.
+        order: (N,) row numbers in the order of the file.
         decisions: classes of ``test`` by the name of each classifier that the floor evaluated itself.
     """
 
@@ -59,6 +58,7 @@ class FloorInputs:
     unit: str = ROWS
     apart: bool = False
     numbering: tuple[str, ...] = ()
+    order: Labels = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     decisions: dict[str, Labels] = field(default_factory=dict)
 
     @property
@@ -164,8 +164,8 @@ def prepare_floor_inputs(dataset: Dataset, seed: int = 0) -> FloorInputs:
     """
     if dataset.x.dtype.kind not in "biuf" or (0 in dataset.x.shape and not dataset.is_texts):
         raise InputError(f"{dataset.name}: x must be numbers; got shape {dataset.x.shape} of {dataset.x.dtype}")
-    labels = arguments.labels(f"{dataset.name}: labels", dataset.require_labels(), len(dataset.x))
-    inputs = split_inputs(with_descriptors(dataset), labels, seed)
+    labels = dataset.require_labels()
+    inputs = split_inputs(dataset.with_descriptors(), labels, seed)
     if not len(inputs.split.test) or len(np.unique(labels[inputs.split.train])) < 2:
         raise InputError(f"{dataset.name}: needs test examples, and training examples of two classes")
     return dataclasses.replace(inputs, apart=dataset.split is not None and bool(len(inputs.copied)))
@@ -207,11 +207,12 @@ def split_inputs(dataset: Dataset, labels: Labels, seed: int) -> FloorInputs:
     elif dataset.texts is not None:
         table = _with_texts(table, dataset.texts, seed)
     copied = equal.occurs_in(split.test, np.concatenate([split.train, split.validation]))
-    inputs = FloorInputs(dataset, labels, split, table, equal, split.test, split.test[copied], group, unit)
-    if inputs.is_images:
-        return inputs
-    numbering = numbering_columns(feature_columns(dataset), *file_order(dataset))
-    return dataclasses.replace(inputs, numbering=tuple(numbering))
+    order, files = file_order(dataset)
+    numbering = () if dataset.is_images else numbering_columns(feature_columns(dataset), order, files)
+    copied_rows, columns = split.test[copied], tuple(numbering)
+    return FloorInputs(
+        dataset, labels, split, table, equal, split.test, copied_rows, group, unit, numbering=columns, order=order
+    )
 
 
 def _with_texts(table: Table, texts: NDArray[Any], seed: int) -> Table:
@@ -237,17 +238,6 @@ def _with_directions(table: Table, directions: NDArray[Any]) -> Table:
         categorical=np.concatenate([np.zeros(k, dtype=bool), table.categorical]),
         directions=k,
     )
-
-
-def with_descriptors(dataset: Dataset, progress: Progress | None = None) -> Dataset:
-    """Photographs without an encoder get descriptors as vectors (:mod:`hardpan.encoders.encoding`).
-
-    A small network on their pixels errs more in the time of an audit (bench/modalities.py, table photographs).
-    """
-    if not dataset.is_images or dataset.vectors is not None or min(dataset.x.shape[1:3]) <= LARGEST_PIXELS:
-        return dataset
-    vectors = encoders.encode(dataset.x, encoders.DESCRIPTORS, progress=progress)
-    return dataclasses.replace(dataset, vectors=vectors, encoder=encoders.DESCRIPTORS)
 
 
 def unit_vectors(vectors: NDArray[Any], train: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from hardpan.auditing.comparison import AuditComparison, is_comparable
 from hardpan.auditing.data_curve import DataCurve
-from hardpan.auditing.error_budget import ErrorBudget
 from hardpan.auditing.evidence import AuditNote, AuditStep
+from hardpan.auditing.metrics import ErrorBudget
 from hardpan.auditing.running import Audit
 from hardpan.pages import floors, formatting
 from hardpan.pages.auditing.comparison import comparison_view

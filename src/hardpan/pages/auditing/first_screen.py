@@ -9,6 +9,7 @@ from hardpan.auditing.problems import TRIFLES, BenchmarkProblem
 from hardpan.auditing.running import Audit
 from hardpan.bayes.floors.entries import GUESSING
 from hardpan.pages import floors, formatting
+from hardpan.pages.auditing.problems import title_and_advice
 from hardpan.pages.sections import Action
 
 LEADING = ("leak-feature", "order", "index-feature")
@@ -46,7 +47,7 @@ def verdict(audit: Audit) -> str:
     """What a manager should know first: whether the score can be trusted, else the fact that speaks against it."""
     broken = [item for item in audit.problems if item.breaks]
     if broken:
-        return f"{audit.dataset} is broken as a benchmark: {formatting.lower_case(broken[0].title)}."
+        return f"{audit.dataset} is broken as a benchmark: {formatting.lower_case(title_and_advice(broken[0])[0])}."
     best = audit.measures.get("best_error")
     if audit.pending and best is None:
         found = [p for p in audit.problems if p.severity in ("high", "medium") and p.kind not in TRIFLES]
@@ -59,7 +60,7 @@ def verdict(audit: Audit) -> str:
         if item.severity != "note" and item.kind in SCORE_WITHOUT and moves_the_score(audit, item)
     ]
     if claims:
-        title = formatting.lower_case(claims[0].title)
+        title = formatting.lower_case(title_and_advice(claims[0])[0])
         return f"Do not trust this score yet: {title}{_score_without(claims[0], best.value)}."
     guessing = _guessing_words(audit.metrics, best.value)
     if guessing:
@@ -72,7 +73,7 @@ def verdict(audit: Audit) -> str:
         if item.severity == "note" and item.kind in LEADING and not item.trifling(best) and _is_known(item)
     ]
     if facts:
-        return f"{facts[0].title}."
+        return f"{title_and_advice(facts[0])[0]}."
     if audit.pending:
         return "Nothing found so far; the audit is not finished."
     if not audit.searched:  # of an earlier version, which did not say what it searched

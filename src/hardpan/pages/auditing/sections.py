@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hardpan import errors
 from hardpan.auditing.data_curve import DataCurve
-from hardpan.auditing.evidence import USABLE, AuditNote, Evidence, FlowView
+from hardpan.auditing.evidence import SKIPPED, USABLE, AuditNote, Evidence, FlowView
 from hardpan.auditing.hardness import Hardness
 from hardpan.auditing.problems import BenchmarkProblem
 from hardpan.bayes.floors.dataset_floor import Floor
@@ -20,7 +20,6 @@ from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.bayes.floors.inputs import FloorInputs
 from hardpan.encoders import DESCRIPTORS
 from hardpan.errors import counted
-from hardpan.neighbors.text_copies import marked_difference
 from hardpan.pages import floors, formatting
 from hardpan.pages.auditing.first_screen import SEARCHED
 from hardpan.pages.auditing.problems import problem_sentences, title_and_advice
@@ -48,14 +47,6 @@ SHOWN_COLUMNS, SHOWN_DIFFERENCES = 5, 3  # contents of a row in a table of the p
 LONGEST_CELL = 160  # characters
 MOST_CANDIDATES = 20_000  # training rows among which the nearest is sought for a table of the page
 WIDEST = 0.5  # an interval of the proportion of errors that is wider says nothing
-SKIPPED = {
-    "not-requested": "not requested",
-    "no-test": "models cannot be trained and evaluated on these data",
-    "predictions": "predictions were passed",
-    "no-torch": "torch is not installed; pip install 'hardpan[torch]' adds a network ensemble",
-    "no-time": "earlier steps used up the budget",
-}
-"""Why a step of an audit was skipped, in words."""
 FRESH_METHOD = (
     "The networks of the ensemble are evaluated on the fresh set without change. The drop is accuracy on the "
     "original test set minus accuracy on the fresh one, mean over the networks; its interval combines the "
@@ -346,6 +337,8 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
     position, row_of = evidence.dataset.place, {str(name): row for row, name in enumerate(ids)}
     has_columns = evidence.contents is not None and bool(evidence.contents.compared)
     texts = evidence.dataset.texts
+    if texts is not None:
+        from hardpan.neighbors.text_copies import marked_difference
     rows = tuple(
         (
             position(int(row)),
