@@ -36,6 +36,109 @@ _PRODUCTS_PER_SECOND = {"u": 1e11, "f": 4e9}  # of bytes, as in images, and of f
 _PAIR_PRODUCTS = 30  # what a pair costs beside its products
 
 
+@compiled(nogil=True)
+def _search_queries(
+    queries: Any, references: Any, low: Any, slack: Any, own: int, first: int, squared: Any, numbers: Any
+) -> int:
+    looked = 0
+    for i in range(low.shape[0]):
+        looked += _search_one_query(
+            queries[i], references, low[i], slack[i], own + i, first, squared[i], numbers[i]
+        )
+    return looked
+
+
+@compiled()
+def _search_one_query(
+    query: Any, references: Any, low: Any, slack: Any, own: int, first: int, squared: Any, numbers: Any
+) -> int:
+    k, looked = len(squared), 0
+    best = np.zeros(0, np.int64)
+    if squared[k - 1] == np.inf:
+        best = _numbers_of_smallest_bounds(
+            low, k + 1, own
+        )  # good candidates first, so that most of the rest need no look
+        looked = len(best)
+        for j in best:
+            _insert_sorted(_exact_squared_distance(query, references[j]), first + j, squared, numbers)
+    limit = np.float32(squared[k - 1]) + slack
+    for start in range(0, len(low), _LANES):
+        some = low[start : start + _LANES]
+        hits = np.int32(0)  # of 32 bits, as the numbers are: the compiler does many at once
+        for j in range(len(some)):
+            hits += np.int32(some[j] <= limit)
+        if hits == 0:
+            continue
+        for j in range(start, start + len(some)):
+            if low[j] <= limit and j != own and not _contains_number(j, best):
+                looked += 1
+                exact = _exact_squared_distance(query, references[j])
+                if exact <= squared[k - 1]:
+                    _insert_sorted(exact, first + j, squared, numbers)
+                    limit = np.float32(squared[k - 1]) + slack
+    return looked
+
+
+@compiled()
+def _numbers_of_smallest_bounds(low: Any, count: int, own: int) -> Any:
+    """Numbers of the smallest bounds, `own` left out."""
+    count = min(count, len(low) - (1 if 0 <= own < len(low) else 0))
+    values = np.full(count, np.inf)
+    numbers = np.zeros(count, np.int64)
+    for j in range(len(low)):
+        if low[j] < values[count - 1] and j != own:
+            _insert_sorted(float(low[j]), j, values, numbers)
+    return numbers
+
+
+@compiled()
+def _insert_sorted(value: float, number: int, values: Any, numbers: Any) -> None:
+    """Put a value into sorted values; of equal values the lower number comes first."""
+    at = len(values) - 1
+    if value > values[at] or (value == values[at] and number > numbers[at]):
+        return
+    while at > 0 and (values[at - 1] > value or (values[at - 1] == value and numbers[at - 1] > number)):
+        values[at] = values[at - 1]
+        numbers[at] = numbers[at - 1]
+        at -= 1
+    values[at] = value
+    numbers[at] = number
+
+
+@compiled()
+def _contains_number(number: int, numbers: Any) -> bool:
+    for other in numbers:  # noqa: SIM110 - numba compiles the loop, not the generator
+        if other == number:
+            return True
+    return False
+
+
+def _exact_squared_distance(a: Any, b: Any) -> float:
+    raise NotImplementedError  # compiled by type below
+
+
+@numba.extending.overload(_exact_squared_distance)
+def _exact_squared_distance_by_type(a: Any, b: Any) -> Any:
+    def of_bytes(a: Any, b: Any) -> float:
+        total = np.int64(0)
+        for start in range(0, len(a), 16384):  # this many squares of bytes fit into 32 bits
+            subtotal = np.int32(0)
+            for j in range(start, min(start + 16384, len(a))):
+                difference = np.int32(a[j]) - np.int32(b[j])
+                subtotal += difference * difference
+            total += subtotal
+        return float(total)
+
+    def of_floats(a: Any, b: Any) -> float:
+        total = 0.0
+        for j in range(len(a)):
+            difference = np.float64(a[j]) - np.float64(b[j])
+            total += difference * difference
+        return total
+
+    return of_bytes if a.dtype == numba.types.uint8 else of_floats
+
+
 @dataclass(frozen=True, slots=True)
 class _Bounds:
     """Rows whose products are bounds: ‖a_q‖² + ‖a_x‖² − 2 a_q·a_x + (s_q − s_x)².
@@ -285,106 +388,3 @@ def _search_block_in_threads(
         )
 
     return sum(map_row_slices(some, len(queries)))
-
-
-@compiled(nogil=True)
-def _search_queries(
-    queries: Any, references: Any, low: Any, slack: Any, own: int, first: int, squared: Any, numbers: Any
-) -> int:
-    looked = 0
-    for i in range(low.shape[0]):
-        looked += _search_one_query(
-            queries[i], references, low[i], slack[i], own + i, first, squared[i], numbers[i]
-        )
-    return looked
-
-
-@compiled()
-def _search_one_query(
-    query: Any, references: Any, low: Any, slack: Any, own: int, first: int, squared: Any, numbers: Any
-) -> int:
-    k, looked = len(squared), 0
-    best = np.zeros(0, np.int64)
-    if squared[k - 1] == np.inf:
-        best = _numbers_of_smallest_bounds(
-            low, k + 1, own
-        )  # good candidates first, so that most of the rest need no look
-        looked = len(best)
-        for j in best:
-            _insert_sorted(_exact_squared_distance(query, references[j]), first + j, squared, numbers)
-    limit = np.float32(squared[k - 1]) + slack
-    for start in range(0, len(low), _LANES):
-        some = low[start : start + _LANES]
-        hits = np.int32(0)  # of 32 bits, as the numbers are: the compiler does many at once
-        for j in range(len(some)):
-            hits += np.int32(some[j] <= limit)
-        if hits == 0:
-            continue
-        for j in range(start, start + len(some)):
-            if low[j] <= limit and j != own and not _contains_number(j, best):
-                looked += 1
-                exact = _exact_squared_distance(query, references[j])
-                if exact <= squared[k - 1]:
-                    _insert_sorted(exact, first + j, squared, numbers)
-                    limit = np.float32(squared[k - 1]) + slack
-    return looked
-
-
-@compiled()
-def _numbers_of_smallest_bounds(low: Any, count: int, own: int) -> Any:
-    """Numbers of the smallest bounds, `own` left out."""
-    count = min(count, len(low) - (1 if 0 <= own < len(low) else 0))
-    values = np.full(count, np.inf)
-    numbers = np.zeros(count, np.int64)
-    for j in range(len(low)):
-        if low[j] < values[count - 1] and j != own:
-            _insert_sorted(float(low[j]), j, values, numbers)
-    return numbers
-
-
-@compiled()
-def _insert_sorted(value: float, number: int, values: Any, numbers: Any) -> None:
-    """Put a value into sorted values; of equal values the lower number comes first."""
-    at = len(values) - 1
-    if value > values[at] or (value == values[at] and number > numbers[at]):
-        return
-    while at > 0 and (values[at - 1] > value or (values[at - 1] == value and numbers[at - 1] > number)):
-        values[at] = values[at - 1]
-        numbers[at] = numbers[at - 1]
-        at -= 1
-    values[at] = value
-    numbers[at] = number
-
-
-@compiled()
-def _contains_number(number: int, numbers: Any) -> bool:
-    for other in numbers:  # noqa: SIM110 - numba compiles the loop, not the generator
-        if other == number:
-            return True
-    return False
-
-
-def _exact_squared_distance(a: Any, b: Any) -> float:
-    raise NotImplementedError  # compiled by type below
-
-
-@numba.extending.overload(_exact_squared_distance)
-def _exact_squared_distance_by_type(a: Any, b: Any) -> Any:
-    def of_bytes(a: Any, b: Any) -> float:
-        total = np.int64(0)
-        for start in range(0, len(a), 16384):  # this many squares of bytes fit into 32 bits
-            subtotal = np.int32(0)
-            for j in range(start, min(start + 16384, len(a))):
-                difference = np.int32(a[j]) - np.int32(b[j])
-                subtotal += difference * difference
-            total += subtotal
-        return float(total)
-
-    def of_floats(a: Any, b: Any) -> float:
-        total = 0.0
-        for j in range(len(a)):
-            difference = np.float64(a[j]) - np.float64(b[j])
-            total += difference * difference
-        return total
-
-    return of_bytes if a.dtype == numba.types.uint8 else of_floats
