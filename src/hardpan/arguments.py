@@ -250,8 +250,8 @@ def probabilities(
     return np.asarray(rows / sums[:, None])
 
 
-def whole_numbers(name: str, values: ArrayLike, n: int | None = None, least: int = 0) -> NDArray[np.int64]:
-    """An array of whole numbers of at least ``least`` as int64, of shape (n,) where n is given; 2.0 is one.
+def whole_numbers(name: str, values: ArrayLike, n: int | None = None) -> NDArray[np.int64]:
+    """An array of whole numbers of at least 0 as int64, of shape (n,) where n is given; 2.0 is one.
 
     Example:
         >>> whole_numbers("counts", [3, 4.0])
@@ -263,9 +263,9 @@ def whole_numbers(name: str, values: ArrayLike, n: int | None = None, least: int
     if array.dtype.kind not in "iufb":
         raise InputError(f"must hold whole numbers; got values of type {array.dtype}", argument=name)
     with np.errstate(invalid="ignore"):
-        wrong = ~(np.isfinite(array) & (array >= least) & (array == np.floor(array)) & (array < 2.0**63))
+        wrong = ~(np.isfinite(array) & (array >= 0) & (array == np.floor(array)) & (array < 2.0**63))
     if wrong.any():
-        raise InputError(f"must be whole numbers of at least {least}; got {array[wrong].flat[0]}", argument=name)
+        raise InputError(f"must be whole numbers of at least 0; got {array[wrong].flat[0]}", argument=name)
     return array.astype(np.int64)
 
 

@@ -79,11 +79,14 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
-def reason(error: BaseException, most: int = 160) -> str:
+LONGEST_REASON = 160  # letters
+
+
+def reason(error: BaseException) -> str:
     """The first line of what an exception says, shortened: some repeat the file's own bytes."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     line = "".join(letter if letter.isprintable() else "?" for letter in str(text).partition("\n")[0])
-    return line if len(line) <= most else line[: most - 3] + "..."
+    return line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 3] + "..."
 
 
 def few(names: Collection[Any], most: int = 10) -> str:

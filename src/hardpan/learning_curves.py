@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hardpan.flows.flow import Samples
 
 FEWEST_FOR_FIT = 3
+BATCH = 128  # examples per step
 TEST_SEED_SHIFT = 1_000_003  # the test draw is another draw than the training draw of any seed in use
 
 
@@ -243,8 +244,8 @@ def fit_power_law(model: str, points: Sequence[CurvePoint]) -> PowerLaw | None:
     return PowerLaw(model, exponent, float(np.exp(level - slope * centre)), 1 - left / total if total > 0 else 1.0)
 
 
-def _curve_epochs(config: CurveConfig, n: int, batch: int = 128) -> int:
-    return max(config.epochs, -(-config.steps // -(-n // batch)))
+def _curve_epochs(config: CurveConfig, n: int) -> int:
+    return max(config.epochs, -(-config.steps // -(-n // BATCH)))
 
 
 @record

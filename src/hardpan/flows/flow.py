@@ -242,7 +242,7 @@ class Flow:
         method = "mean of −log π_y p_y(x), nats per example" + (
             f", {draws} draws of the noise" if draws > 1 else ""
         )
-        return stats.mean(values, method=method, seed=seed, notes=(self._unit(),))
+        return stats.mean(values, method=method, seed=seed)
 
     def bits_per_dimension(self, nll: float) -> float:
         """A negative log-likelihood in nats per example as bits per dimension."""
@@ -354,11 +354,6 @@ class Flow:
 
     def _covariance(self) -> dict[str, Any]:
         return {"covs" if self.class_covariances else "cov": self.variances}
-
-    def _unit(self) -> str:
-        if self.grey_levels is None:
-            return f"density over {self.dimension} features in their own units"
-        return f"density over {self.dimension} pixel values, unit of length one of {self.grey_levels} grey levels"
 
 
 def _flow_array(tensor: Tensor) -> NDArray[Any]:

@@ -344,7 +344,6 @@ def benchmark_rounding_cost(
         least=0.0,
         method=f"excess error of the flow's classifier on rounded images, {ROUNDING_DRAWS} points per cell",
         seed=seed,
-        notes=("an upper bound: another classifier of the rounded images may do better",),
     )
 
 

@@ -106,13 +106,10 @@ def suggested_step(examples: int, submissions: int, delta: float = 0.05) -> Frac
     return min(choices, key=lambda step: leaderboard_bound(examples, submissions, submissions, step, delta))
 
 
-def submission_limit(
-    examples: int, step: Fraction | float | str, delta: float = 0.05, *, bound: float = 1.0
-) -> int:
-    """How many submissions keep the worst-case bound (every one an improvement) below ``bound``.
+def submission_limit(examples: int, step: Fraction | float | str, delta: float = 0.05) -> int:
+    """How many submissions keep the worst-case bound (every one an improvement) below 1; at most 10¹².
 
-    At a bound of 1 the leaderboard says nothing about the true error. 0 where the first submission reaches the
-    bound; at most 10¹².
+    At a bound of 1 the leaderboard says nothing about the true error. 0 where the first submission reaches it.
 
     Example:
         >>> submission_limit(20, "1/4"), submission_limit(50, "1/5"), submission_limit(10_000, "1/33")
@@ -121,7 +118,7 @@ def submission_limit(
     low, high = 0, 10**12
     while low < high:
         middle = (low + high + 1) // 2
-        if leaderboard_bound(examples, middle, middle, step, delta) < bound:
+        if leaderboard_bound(examples, middle, middle, step, delta) < 1:
             low = middle
         else:
             high = middle - 1

@@ -29,6 +29,7 @@ CANDIDATES = 4  # that are aligned
 AT_ONCE = 2000
 LONGEST = 2000  # words that are aligned
 BUCKETS = 2**20
+AROUND = 6  # words beside a difference that are shown
 SEARCHES_PER_SECOND = 1500.0  # texts on one core
 _MARKS = re.compile(r"[^\w]+")
 UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff"
@@ -174,7 +175,7 @@ def text_alteration(text: str, reference: str) -> str:
     return "one word changed" if len(codes) == 1 and changed == 1 else "several words changed"
 
 
-def marked_difference(text: str, other: str, around: int = 6) -> str:
+def marked_difference(text: str, other: str) -> str:
     """The words of the second text, where it differs from the first in brackets, with a few words around them.
 
     Example:
@@ -188,7 +189,7 @@ def marked_difference(text: str, other: str, around: int = 6) -> str:
         if kind != "equal":
             words.append(f"[{' '.join([*a[i1:i2], '→', *b[j1:j2]])}]")
             continue
-        before, after = around if number else 0, around if number < len(codes) - 1 else 0
+        before, after = AROUND if number else 0, AROUND if number < len(codes) - 1 else 0
         if j2 - j1 <= before + after + 1:
             words += b[j1:j2]
         else:

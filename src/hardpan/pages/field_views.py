@@ -55,16 +55,13 @@ def view(result: Any) -> View:
     return view_of_fields(result)
 
 
-def view_of_fields(
-    result: Any, headline: str = "", *, title: str = "", sentences: Sequence[str] = (), warnings: Sequence[str] = ()
-) -> View:
+def view_of_fields(result: Any, headline: str = "", *, title: str = "", warnings: Sequence[str] = ()) -> View:
     """The view of a result from its fields.
 
     Args:
         result: a frozen dataclass.
         headline: the finding in one sentence; from the class's ``HEADLINE`` where it is empty.
         title: of the page; the name of the class where it is empty.
-        sentences: above the numbers.
         warnings: what limits the claim.
 
     Example:
@@ -85,15 +82,13 @@ def view_of_fields(
     if not headline:
         headline = fill_fields(template, result) if template else _headline_of_fields(title, result)
     first = _section_of_fields(title, result)
-    first = dataclasses.replace(first, sentences=tuple(sentences), warnings=tuple(warnings))
+    first = dataclasses.replace(first, warnings=tuple(warnings))
     nested = [
         _section_of_fields(field_name_words(name), value)
         for name, value, _ in _fields_to_show(result)
         if _is_record(value)
     ]
-    sections = tuple(
-        item for item in (first, *nested) if item.sentences or item.warnings or item.estimates or item.tables
-    )
+    sections = tuple(item for item in (first, *nested) if item.warnings or item.estimates or item.tables)
     return View(title, headline, sections, columns=frame_of_fields(result))
 
 

@@ -185,7 +185,6 @@ def mean(
     most: float = np.inf,
     method: str = "mean, normal interval",
     seed: int | None = None,
-    notes: tuple[str, ...] = (),
     df: int = 0,
 ) -> Estimate:
     """The mean of independent values with its normal interval, x̄ ± z s/√n.
@@ -197,7 +196,6 @@ def mean(
         most: what no mean can be above.
         method: how the number was made, in words.
         seed: of the draw of the values.
-        notes: what a reader must know besides.
         df: n − 1 for Student's t in the place of the normal.
 
     Example:
@@ -210,7 +208,7 @@ def mean(
     n = len(numbers)
     value, error = float(numbers.mean()), float(numbers.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
     limits = {"least": least, "most": most}
-    return normal(value, error, n, confidence, **limits, method=method, seed=seed, notes=notes, df=df)
+    return normal(value, error, n, confidence, **limits, method=method, seed=seed, df=df)
 
 
 def bounded_mean_limits(values: ArrayLike, confidence: float = 0.95, *, seed: int = 0) -> tuple[Floats, Floats]:
@@ -279,7 +277,6 @@ def normal(
     most: float = np.inf,
     method: str = "normal interval",
     seed: int | None = None,
-    notes: tuple[str, ...] = (),
     df: int = 0,
 ) -> Estimate:
     """A value with the normal interval of its standard error, value ± z stderr, cut at what can be.
@@ -293,7 +290,6 @@ def normal(
         most: where the interval ends above.
         method: how the number was made, in words.
         seed: of the draw behind it.
-        notes: what a reader must know besides.
         df: where the standard error itself is estimated from few values, its degrees of freedom: Student's t in the
             place of the normal.
 
@@ -304,7 +300,7 @@ def normal(
     level = 0.5 + check_confidence(confidence) / 2.0
     reach = float(special.stdtrit(df, level) if df > 0 else special.ndtri(level)) * stderr
     low, high = (float(end) for end in np.clip([value - reach, value + reach], least, most))
-    return Estimate(value, stderr, low, high, confidence, method, n, seed, notes=notes)
+    return Estimate(value, stderr, low, high, confidence, method, n, seed)
 
 
 def normal_quantile(confidence: float) -> float:

@@ -14,6 +14,7 @@ from hardpan.pages import formatting
 from hardpan.pages.sections import Chart, ProblemLine, Section
 
 MOST_OPEN = 5  # problems and notes that the first screen shows without a click
+MOST_NAMES = 6  # in a title
 THUMBNAILS = 8  # under a problem on the first screen
 _OF_TEXTS = ("the number of ", "the proportion of ", "the word “")  # how the names of text properties begin
 LONGEST_WORDS = 80  # characters of a template in a title
@@ -523,10 +524,10 @@ _PROBLEM_WORDS = {
 }
 
 
-def first_names(names: Sequence[str], most: int = 6) -> list[str]:
+def first_names(names: Sequence[str]) -> list[str]:
     """The first names, and how many more there are."""
-    listed = list(names[:most])
-    return [*listed, f"{len(names) - most} more"] if len(names) > most else listed
+    listed = list(names[:MOST_NAMES])
+    return [*listed, f"{len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else listed
 
 
 LINKS = {

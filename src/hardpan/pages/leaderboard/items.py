@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from hardpan.pages.leaderboard.models import ROWS, columns_by_model, percents, v
 from hardpan.pages.sections import Chart, Section, Table, View, table_of_columns
 from hardpan.tables import csv_text
 
-BARS = 15  # keys in the chart
+BARS, MOST_POINTS = 15, 1500  # keys and items in a chart
 
 ITEM_METHODS = (
     "P(right) = c + (1 − c) σ(slope · skill + intercept). Skills are standard normal and integrated out; "
@@ -144,12 +143,12 @@ def _item_sentences(result: ItemFit, broken: int) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def item_map_chart(result: ItemFit, most: int = 1500) -> Chart:
+def item_map_chart(result: ItemFit) -> Chart:
     """Difficulty against discrimination, one point per item; suspects named."""
     known = np.flatnonzero(np.isfinite(result.slope))
     flagged = known[result.flag[known] == "broken"]
-    if len(known) > most:
-        known = np.union1d(known[:: math.ceil(len(known) / most)], flagged[:200])
+    if len(known) > MOST_POINTS:
+        known = np.union1d(known[:: math.ceil(len(known) / MOST_POINTS)], flagged[:200])
     hard = -result.intercept / np.maximum(np.abs(result.slope), 0.25)
     low, high = np.quantile(result.skill[np.isfinite(result.skill)], [0.0, 1.0])
     hard = np.clip(hard, low - 3, high + 3)
@@ -243,7 +242,7 @@ def _key_columns(result: SuspectKeys) -> dict[str, Any]:
     return {"item": result.items, **{name: getattr(result, name) for name in names}}
 
 
-def review_sheet(result: SuspectKeys, verdicts: Mapping[str, tuple[str, str]] | None = None) -> str:
+def review_sheet(result: SuspectKeys) -> str:
     """CSV for a reviewer: the question where logs have it, the key, what models say, columns for the verdict."""
     count = len(result.votes)
     columns: dict[str, Any] = {"rank": result.position, **_key_columns(result)}
@@ -253,8 +252,7 @@ def review_sheet(result: SuspectKeys, verdicts: Mapping[str, tuple[str, str]] | 
     ]
     if result.questions:
         cut["question"] = result.questions
-    results = [(verdicts or {}).get(str(item), ("", "")) for item in result.items[:count]]
-    cut |= {"answers": said, "correct_key": [key for key, _ in results], "comment": [text for _, text in results]}
+    cut |= {"answers": said, "correct_key": [""] * count, "comment": [""] * count}
     return csv_text({**cut, **{name: values for name, values in result.groups.items() if name not in cut}})
 
 

@@ -62,9 +62,9 @@ def scores_read_sections(notes: tuple[str, ...], files: tuple[tuple[str, ...], .
     )
 
 
-def percents(values: Any, digits: int = 1) -> list[float]:
+def percents(values: Any) -> list[float]:
     """Fractions in percent, rounded."""
-    return [round(100 * float(value), digits) for value in values]
+    return [round(100 * float(value), 1) for value in values]
 
 
 def interval_marks(
@@ -324,17 +324,17 @@ def ranking_table(result: Ranking, rows: int = ROWS) -> Table:
     return table_of_columns("Models", columns, rows)
 
 
-def ranking_chart(result: Ranking, rows: int = CHART_ROWS) -> Chart:
+def ranking_chart(result: Ranking) -> Chart:
     """Dots with intervals, the first tier shaded, rank sets at the right."""
     tied = result.first_tier  # a model with few items may be in tier 1 further down
     further = [{"tier": 1 if i < tied else 2, "note": note} for i, note in enumerate(rank_sets_of(result))]
-    more = f" (the first {rows} of {len(result.models):,})" if len(result.models) > rows else ""
+    more = f" (the first {CHART_ROWS} of {len(result.models):,})" if len(result.models) > CHART_ROWS else ""
     best = f"{result.models[0]} has the highest score, {100 * result.score[0]:.1f} %."
     note = {"note": f"Shaded: not separated from {result.models[0]}."} if 1 < tied < len(result.models) else {}
     return Chart(
         "ranking",
         f"Scores with {100 * result.confidence:g} % intervals and possible ranks{more}",
-        interval_marks(result.models, result.estimates, further)[:rows],
+        interval_marks(result.models, result.estimates, further)[:CHART_ROWS],
         f"{best} The shaded models are not separated from it.",
         {"x_title": "score", "note_title": "ranks"} | note,
     )
