@@ -146,7 +146,7 @@ def near_copies(
     first = np.where(equal, np.inf, _near_copy_distances(found, group, everywhere))
     known = first[np.isfinite(first)]
     typical = float(np.median(known)) if len(known) else np.inf
-    limit, p_value, expected = np.finfo(np.float64).max, None, None
+    limit, p_value, expected = float(np.finfo(np.float64).max), None, None
     if found.own is not None and len(found.own.rows):
         p_value, level = excess_of_near_copies(found.own, found, group, labels, train, seed, quantiles)
         limit = level if level > 0 else limit
