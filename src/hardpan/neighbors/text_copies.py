@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 ALIKE = 0.8  # of the words of the shorter text, in order, that a copy has
 SHORTEST = 4  # words that both must have in common
 LONGEST_RATIO = 2.5  # words of the longer text for each of the shorter one
-RAREST = 20  # words and pairs of words of a text that are looked up
+RAREST = 20  # words and pairs of words of a text that are looked up, the rarest first,
+LOOKED_UP = 20_000  # until this many references have one of them
 CANDIDATES = 4  # that are aligned
-AT_ONCE = 2000
+AT_ONCE = 500
 LONGEST = 2000  # words that are aligned
 BUCKETS = 2**20
 AROUND = 6  # words beside a difference that are shown
@@ -99,7 +100,7 @@ def match_texts(texts: Sequence[str], references: Sequence[str]) -> TextCopies:
     for start in range(0, len(own), AT_ONCE):
         block = _pairs_and_words(own[start : start + AT_ONCE])
         block.data = rarity[block.indices]
-        shared = sparse.csr_array(_rarest(block) @ columns)
+        shared = sparse.csr_array(_rarest(block, frequency) @ columns)
         for row in range(shared.shape[0]):
             span = slice(shared.indptr[row], shared.indptr[row + 1])
             columns_of_row, score = shared.indices[span], shared.data[span]
@@ -128,14 +129,15 @@ def _pairs_and_words(tokens: Sequence[Sequence[str]]) -> csr_array:
     return hashed
 
 
-def _rarest(values: csr_array) -> csr_array:
-    """The same rows with their largest entries only."""
+def _rarest(values: csr_array, frequency: NDArray[np.int64]) -> csr_array:
+    """The same rows with their largest entries only: a few, and of columns that are not too frequent."""
     from scipy.sparse import csr_array
 
     keep = np.zeros(len(values.data), dtype=bool)
     for row in range(values.shape[0]):
         span = np.arange(values.indptr[row], values.indptr[row + 1])
-        keep[span[np.argsort(-values.data[span], kind="stable")[:RAREST]]] = True
+        first = span[np.argsort(-values.data[span], kind="stable")[:RAREST]]
+        keep[first[np.cumsum(frequency[values.indices[first]]) <= LOOKED_UP]] = True
     keep &= values.data > 0
     rows = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))[keep]
     return csr_array((values.data[keep], (rows, values.indices[keep])), shape=values.shape)
