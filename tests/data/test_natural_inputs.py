@@ -709,6 +709,11 @@ REFUSED = [
     Refused("labels with a gap", lambda f: (X, Y * 2), "y must"),
     Refused("NaN in x", lambda f: (np.where(X > 2, np.nan, X) * np.nan, Y), "x must"),
     Refused("a large sparse matrix", lambda f: (sparse.csr_matrix((30, 10**6)), Y), "x is a sparse.*texts"),
+    Refused(
+        "a sparse matrix in a file",
+        lambda f: sparse.save_npz(f / "x.npz", sparse.csr_matrix(X)) or f / "x.npz",
+        "sparse matrix",
+    ),
     Refused("ragged lists", lambda f: ([[1, 2], [3]], [0, 1]), "x must"),
     Refused("one feature as a vector", lambda f: (X[:, 0], Y), "x must"),
     Refused("other test shape", lambda f: (X, Y, X[:, :2], Y), "x_test"),

@@ -68,6 +68,10 @@ def from_mapping(arrays: Mapping[str, Any], keys: Sequence[str], **options: Any)
         )
     if splits and "split" in other:
         raise InputError(f"{where}split does not apply together with x_test, which is the test set")
+    if {"indptr", "indices", "shape"} <= set(keys):
+        raise InputError(
+            f"{where}is a sparse matrix of SciPy, which has no labels; load it and give hardpan.audit((x, y))"
+        )
     expected = "give x_train, y_train, x_test, y_test, or x with an optional y"
     if not parts or (splits and not {"train", "test"} <= set(splits)):
         raise InputError(f"{where}x_train or x_test is missing (there are {few(sorted(keys))}); {expected}")

@@ -157,8 +157,14 @@ def signed(item: Estimate, scale: float = 100.0, unit: str = "points", *, interv
         '+1.9 points (+0.7 to +2.4)'
         >>> signed(Estimate(-0.0168, 0.01, -0.041, 0.0075), scale=1.0, unit="")
         '−0.017 (−0.041 to +0.007)'
+        >>> signed(Estimate(-0.04, 0.02, -0.08, -0.0003))  # an end beside 0 keeps its sign
+        '−4.00 points (−8.00 to −0.03)'
     """
-    return _value_and_interval(item, scale, _estimate_decimals(item, scale), "+", unit, interval)
+    decimals = _estimate_decimals(item, scale)
+    nearest = scale * min(abs(item.low), abs(item.high))
+    if interval and item.low * item.high > 0 and round(nearest, decimals) == 0:
+        decimals = min(4, -math.floor(math.log10(nearest)))
+    return _value_and_interval(item, scale, decimals, "+", unit, interval)
 
 
 def points(value: float, sign: str = "+", digits: int = 1) -> str:

@@ -42,3 +42,13 @@ def test_a_class_without_training_examples_gets_probability_zero():
         probs = fit_classifier(name, table(x, y), *PARTS, seconds=2).probs
         assert probs.shape == (400, 3)
         assert (probs[:, 2] == 0).all()
+
+
+def test_of_columns_that_do_not_fit_into_the_time_the_telling_ones_are_kept():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 12, 2000)
+    x = rng.normal(size=(2000, 400))
+    x[:, [7, 200, 399]] += 4 * rng.permuted(np.tile(np.arange(12), (3, 1)), axis=1)[:, y].T
+    found = fit_classifier("boosted trees", table(x, y, np.arange(400) == 3), *PARTS, seconds=1.0)
+    assert ", 198 of 400 columns" in found.settings
+    assert (found.probs.argmax(axis=1) != y[PARTS[2]]).mean() < 0.25

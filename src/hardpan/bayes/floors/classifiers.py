@@ -27,6 +27,8 @@ ROUND = 20  # trees per class between two looks at the validation error
 PATIENCE = 3  # looks without improvement
 MOST_TREES = 600
 MOST_BOOSTED = 2e7  # training rows × features up to which boosted trees are fitted to all of them
+BOOSTED_NUMBERS = 1e9  # numbers per second: of a tree, features × (5 × training rows + bins of its leaves)
+LEAF_BINS, FEWEST_ROUNDS, FEWEST_BOOSTED = 8000, 30, 100  # so many rounds are to fit; features that are always kept
 TREE_NUMBERS = 4e6  # training rows × features per second up to which extra trees are fitted to all rows
 RIDGE_PRODUCTS = 4e10  # training rows × features² per second up to which ridge regression is
 PENALTIES = (100.0, 1.0, 0.01)  # inverse strengths of the linear model's penalty
@@ -90,10 +92,12 @@ def fit_boosted(
     end = time.monotonic() + seconds
     most = max(200, int(MOST_BOOSTED / max(1, table.raw.shape[1])))
     rows = sampled_rows(table.labels, train, most, seed)
-    levels = [
-        len(np.unique(table.raw[:, j][np.isfinite(table.raw[:, j])])) for j in np.flatnonzero(table.categorical)
-    ]
-    native = np.flatnonzero(table.categorical)[[n <= 250 for n in levels]] if levels else np.zeros(0, dtype=int)
+    trees_per_round = 1 if table.n_classes == 2 else table.n_classes
+    of_columns = FEWEST_ROUNDS * trees_per_round * (5 * len(rows) + LEAF_BINS) / BOOSTED_NUMBERS
+    columns = _telling_columns(table, rows, max(FEWEST_BOOSTED, int(seconds / of_columns)))
+    x, categorical = table.raw[:, columns], np.flatnonzero(table.categorical[columns])
+    levels = [len(np.unique(x[:, j][np.isfinite(x[:, j])])) for j in categorical]
+    native = categorical[[n <= 250 for n in levels]] if levels else categorical
     step = int(np.clip(200 // table.n_classes, 1, ROUND))  # a round grows one tree per class
     model = HistGradientBoostingClassifier(
         learning_rate=0.1 if len(rows) > 2000 else 0.05,
@@ -107,10 +111,8 @@ def fit_boosted(
     )
     best, best_trees, since = np.inf, 0, 0
     while True:
-        model.fit(table.raw[rows], table.labels[rows])
-        loss = _log_loss(
-            _class_probabilities(model, table.raw[validation], table.n_classes), table.labels[validation]
-        )
+        model.fit(x[rows], table.labels[rows])
+        loss = _log_loss(_class_probabilities(model, x[validation], table.n_classes), table.labels[validation])
         best, best_trees, since = (loss, model.max_iter, 0) if loss < best - 1e-4 else (best, best_trees, since + 1)
         used_up = time.monotonic() + (seconds / 10) > end
         if since * step >= PATIENCE * ROUND or model.max_iter >= MOST_TREES or used_up or loss == 0:
@@ -119,12 +121,24 @@ def fit_boosted(
     trees = best_trees or step
 
     def predict(which: Labels) -> Floats:
-        stages = model.staged_predict_proba(table.raw[which])
+        stages = model.staged_predict_proba(x[which])
         return _with_untrained_classes(
             next(itertools.islice(stages, trees - 1, None)), model.classes_, table.n_classes
         )
 
-    return predict, f"{trees} rounds, {len(rows):,} training examples"
+    some = "" if isinstance(columns, slice) else f", {len(columns):,} of {table.raw.shape[1]:,} columns"
+    return predict, f"{trees} rounds, {len(rows):,} training examples{some}"
+
+
+def _telling_columns(table: Table, rows: Labels, most: int) -> Labels | slice:
+    """The ``most`` columns whose means differ most between classes, by the F statistic; or all."""
+    from sklearn.feature_selection import f_classif
+
+    if table.raw.shape[1] <= most:
+        return slice(None)
+    with np.errstate(all="ignore"):
+        score = np.nan_to_num(f_classif(np.nan_to_num(table.raw[rows]), table.labels[rows])[0])
+    return np.sort(np.argsort(-score, kind="stable")[:most])
 
 
 def fit_linear(table: Table, train: Labels, validation: Labels, seconds: float, seed: int) -> tuple[Predictor, str]:
