@@ -14,20 +14,19 @@ from numpy.typing import NDArray
 from scipy import signal
 from scipy import stats as distributions
 
-from hardpan.auditing.evidence import CopyTest
+from hardpan.auditing.evidence import CopyTest, EveryRow
 from hardpan.bayes.floors.error_estimates import Labels
-from hardpan.bayes.floors.inputs import FloorInputs
 
 HELD_BACK = 5  # random parts of train that are compared with test
 PERMUTATIONS = 1999
 PERMUTED_AT_ONCE = 4_000_000  # numbers
 
 
-def copies_across_split(inputs: FloorInputs, seed: int = 0) -> CopyTest | None:
+def copies_across_split(every: EveryRow, seed: int = 0) -> CopyTest | None:
     """Test whether an official test set contains copies of training rows; None where no row of it equals one.
 
     Args:
-        inputs: train and validation are both training rows here.
+        every: the rows; train and validation are both training rows here.
         seed: of the random parts and permutations.
 
     Example:
@@ -36,17 +35,18 @@ def copies_across_split(inputs: FloorInputs, seed: int = 0) -> CopyTest | None:
         >>> rng = np.random.default_rng(0)
         >>> x, y = rng.integers(0, 9, (800, 3)), rng.integers(0, 2, 800)
         >>> split, ids = np.repeat(["train", "test"], [600, 200]), np.arange(800).astype(str)
-        >>> test = copies_across_split(split_inputs(Dataset.from_arrays(x, y, split=split, ids=ids), y, 0))
+        >>> every = EveryRow.of(split_inputs(Dataset.from_arrays(x, y, split=split, ids=ids), y, 0))
+        >>> test = copies_across_split(every)
         >>> 90 < test.expected < 120, test.p_value > 0.1
         (True, True)
         >>> x[600:700] = x[:100]
-        >>> copies_across_split(split_inputs(Dataset.from_arrays(x, y, split=split, ids=ids), y, 0)).p_value < 0.001
+        >>> every = EveryRow.of(split_inputs(Dataset.from_arrays(x, y, split=split, ids=ids), y, 0))
+        >>> copies_across_split(every).p_value < 0.001
         True
     """
-    if inputs.dataset.split is None or not len(inputs.copied):
+    if not len(every.copied):
         return None
-    split = inputs.split
-    rows = inputs.equal.group, inputs.labels, np.concatenate([split.train, split.validation]), split.test
+    rows = every.equal.group, every.labels, every.training, every.parts["test"]
     tests = held_back_copies_test(*rows, seed), copy_similarity_test(*rows, seed)
     p_value, similarity = (min(1.0, 2 * value) for value in tests)
     return CopyTest(p_value, similarity, natural_copies(*rows))

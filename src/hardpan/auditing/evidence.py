@@ -21,10 +21,11 @@ from hardpan.bayes.floors.dataset_floor import Floor
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.inputs import FloorInputs
 from hardpan.bayes.floors.model_predictions import ModelPredictions
+from hardpan.bayes.floors.repeats import EqualInputs
 from hardpan.bayes.floors.votes import Annotations
 from hardpan.confusion.label_noise import LabelIssues
 from hardpan.confusion.label_review import LabelCount
-from hardpan.data.dataset import Dataset, Split
+from hardpan.data.dataset import SPLITS, Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -242,6 +243,62 @@ class CopyTest:
     expected: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class EveryRow:
+    """All rows of the data, of which the dataset may have a sample.
+
+    Attributes:
+        labels: (M,) class numbers.
+        equal: groups of equal rows.
+        parts: rows of train, validation and test; where a sample was split here, rows of the sample.
+        searched: rows among which repeats are searched: of each official split, or all rows as "all".
+        sampled: (N,) which of the M rows the dataset has.
+        row: (M,) 0-based row in the file.
+    """
+
+    labels: Labels
+    equal: EqualInputs
+    parts: Mapping[str, Labels]
+    searched: Mapping[str, Labels]
+    sampled: Labels
+    row: Labels
+
+    @classmethod
+    def of(cls, inputs: FloorInputs) -> EveryRow:
+        """The rows of a dataset, or those that it is a sample of."""
+        dataset, split, known = inputs.dataset, inputs.split, inputs.dataset.all_rows
+        parts = {"train": split.train, "validation": split.validation, "test": split.test}
+        official, rows = dataset.split, np.arange(len(dataset))
+        searched = {"all": rows}
+        if known is None or known.labels is None:
+            if official is not None:  # with the rows that were cut from train for validation
+                searched = {str(name): np.flatnonzero(official == name) for name in np.unique(official)}
+            return cls(inputs.labels, inputs.equal, parts, searched, rows, dataset.metadata.get("row", rows))
+        _, group, sizes = np.unique(known.keys, return_inverse=True, return_counts=True)
+        if known.split is None:
+            parts = {name: known.sampled[members] for name, members in parts.items()}
+            searched = {"all": np.arange(len(known.keys))}
+        else:
+            parts = searched = {name: np.flatnonzero(known.split == i) for i, name in enumerate(SPLITS)}
+        return cls(known.labels, EqualInputs(group.ravel(), sizes), parts, searched, known.sampled, known.row)
+
+    @property
+    def training(self) -> Labels:
+        """Rows of train and validation."""
+        return np.concatenate([self.parts["train"], self.parts["validation"]])
+
+    @property
+    def copied(self) -> Labels:
+        """Test rows that equal a row of train or validation."""
+        return self.parts["test"][self.equal.occurs_in(self.parts["test"], self.training)]
+
+    def in_dataset(self, rows: Labels) -> Labels:
+        """Those of the rows that the dataset has, by its row numbers."""
+        at = np.full(len(self.labels), -1)
+        at[self.sampled] = np.arange(len(self.sampled))
+        return at[rows][at[rows] >= 0]
+
+
 @dataclass(slots=True, eq=False)
 class Evidence:
     """What the steps of an audit work on; each step fills in its own fields.
@@ -252,6 +309,7 @@ class Evidence:
         split: row numbers of train, validation and test.
         config: the settings.
         inputs: features, equal inputs and test rows for the floor; None where the benchmark is broken.
+        every: all rows, of which the dataset may be a sample.
         copy_test: whether test rows that equal a training row are copies; None where no such row is in an official
             test set.
         models: models with predictions; the first is the ensemble that is scored.
@@ -288,6 +346,7 @@ class Evidence:
     split: Split
     config: AuditConfig
     inputs: FloorInputs | None = None
+    every: EveryRow | None = None
     copy_test: CopyTest | None = None
     models: tuple[ModelPredictions, ...] = ()
     fitted: tuple[Fitted, ...] = ()

@@ -17,7 +17,7 @@ import numpy as np
 
 from hardpan import stats, tables
 from hardpan.auditing.columns import column_facts
-from hardpan.auditing.evidence import Evidence
+from hardpan.auditing.evidence import EveryRow, Evidence
 from hardpan.auditing.groups import group_facts
 from hardpan.auditing.labels import outvoted_labels
 from hardpan.auditing.near_copies import find_near_copies
@@ -313,13 +313,19 @@ def _counted_problem(
     rows: Labels,
     searched: int,
     severities: tuple[str, float, str],
+    *,
+    found: int | None = None,
     **fields: Any,
 ) -> BenchmarkProblem:
-    """A problem of these rows among ``searched``; ``severities``: above a proportion, that proportion, below it."""
-    item = stats.share(len(rows), searched, evidence.config.confidence)
+    """A problem of these rows among ``searched``; ``severities``: above a proportion, that proportion, below it.
+
+    ``found``: how many rows have it, where ``rows`` are those that are in a sample.
+    """
+    found = len(rows) if found is None else found
+    item = stats.share(found, searched, evidence.config.confidence)
     above, limit, below = severities
     count = Estimate(
-        float(len(rows)),
+        float(found),
         item.stderr * searched,
         item.low * searched,
         item.high * searched,
@@ -351,18 +357,18 @@ def _copy_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
 
     A more even division of equal rows than at random is stated as a fact: copies look so, and balanced designs.
     """
-    inputs, test = evidence.inputs, evidence.copy_test
-    if inputs is None or test is None:
+    every, inputs, test = evidence.every, evidence.inputs, evidence.copy_test
+    if every is None or inputs is None or test is None:
         return
-    n = len(evidence.split.test)
-    problem = _counted_problem(evidence, "test-copies", inputs.copied, n, ("high", 0.0, "high"))
+    n, found = len(every.parts["test"]), len(every.copied)
+    problem = _counted_problem(evidence, "test-copies", inputs.copied, n, ("high", 0.0, "high"), found=found)
     natural = test.expected / n
-    copied = (len(inputs.copied) / n - natural) / max(1 - natural, 1 / n)
+    copied = (found / n - natural) / max(1 - natural, 1 / n)
     yield dataclasses.replace(
         problem,
         breaks=copied >= BROKEN_COPIES,
         p_value=test.p_value,
-        effect=_gain_by_memory(evidence, inputs.copied),
+        effect=_gain_by_memory(evidence, inputs.copied, every if evidence.dataset.all_rows is not None else None),
         details={
             "expected": test.expected,
             "p_value": test.p_value,
@@ -374,30 +380,34 @@ def _copy_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
 
 def _repeat_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     """Equal rows with different labels, and rows that repeat another one of their split: facts."""
-    inputs, labels = evidence.inputs, evidence.labels
-    if inputs is None:
+    every, severities = evidence.every, ("note", 0.0, "note")
+    if every is None or evidence.inputs is None:
         return
-    official = evidence.dataset.split
-    files = {"all": np.arange(len(labels))}
-    if official is not None:  # with the rows that were cut from train for validation
-        files = {str(name): np.flatnonzero(official == name) for name in np.unique(official)}
-    for split, members in files.items():
-        again = np.setdiff1d(members, inputs.equal.without_repeats(members))
+
+    def problem(kind: str, rows: Labels, searched: int, **fields: Any) -> BenchmarkProblem:
+        shown = every.in_dataset(rows)
+        return _counted_problem(evidence, kind, shown, searched, severities, found=len(rows), **fields)
+
+    for part, members in every.searched.items():
+        again = every.equal.repeats(members)
         if len(again):
-            yield _counted_problem(evidence, "duplicates", again, len(members), ("note", 0.0, "note"), of=split)
-    conflicts = [rows for rows in inputs.equal.repeated_groups() if len(np.unique(labels[rows])) > 1]
-    if conflicts:
-        rows = np.concatenate(conflicts)
-        right = sum(int(np.bincount(labels[group]).max()) for group in conflicts)
+            yield problem("duplicates", again, len(members), of=part)
+    group, labels, n = every.equal.group, every.labels, len(every.labels)
+    repeated = np.flatnonzero(every.equal.sizes[group] > 1)
+    pairs, count = np.unique(group[repeated] * (labels.max() + 1) + labels[repeated], return_counts=True)
+    of_pair = pairs // (labels.max() + 1)
+    groups, first, labels_of = np.unique(of_pair, return_index=True, return_counts=True)
+    conflicting = labels_of > 1
+    if conflicting.any():
+        right = int(np.maximum.reduceat(count, first)[conflicting].sum())
+        rows = repeated[np.isin(group[repeated], groups[conflicting])]
+        rows = rows[np.argsort(group[rows], kind="stable")]
         details = {
-            "groups": len(conflicts),
+            "groups": int(conflicting.sum()),
             "most_right": right / len(rows),
-            "least_error": (len(rows) - right) / len(labels),
+            "least_error": (len(rows) - right) / n,
         }
-        severities = ("note", 0.0, "note")
-        yield _counted_problem(
-            evidence, "conflicting-labels", rows, len(labels), severities, of="all", details=details
-        )
+        yield problem("conflicting-labels", rows, n, of="all", details=details)
 
 
 def _near_copy_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
@@ -432,11 +442,12 @@ def _problem_effect(evidence: Evidence, rows: Labels) -> Estimate | None:
     return stats.normal(change, spread, len(test), evidence.config.confidence, method="error without these rows")
 
 
-def _gain_by_memory(evidence: Evidence, rows: Labels) -> Estimate | None:
+def _gain_by_memory(evidence: Evidence, rows: Labels, every: EveryRow | None = None) -> Estimate | None:
     """What a model gains that knows ``rows`` by the nearest training row, and else errs like the best one.
 
     It is s(e − c), with s the proportion of ``rows``, e the best model's error on the other test rows and c the
     proportion of ``rows`` whose nearest training row has another label, whatever the best model here remembers.
+    With ``every`` s and c are those of all test rows that equal a training row.
     """
     best, inputs, nearest, labels = evidence.best_answers(), evidence.inputs, evidence.nearest, evidence.labels
     if best is None or inputs is None or nearest is None:
@@ -446,10 +457,15 @@ def _gain_by_memory(evidence: Evidence, rows: Labels) -> Estimate | None:
         paired = np.isfinite(found.distances[:, 0])
         answers[found.rows[paired]] = labels[found.training[paired, 0]]
     inside = np.isin(inputs.test, rows)
-    if not inside.any() or inside.all():
+    if (every is None and not inside.any()) or inside.all():
         return None
     wrong, other = (best != labels[inputs.test])[~inside], (answers != labels)[inputs.test[inside]]
     share = float(inside.mean())
+    if every is not None:
+        train, known = every.training, np.empty(len(every.equal.sizes), dtype=np.int64)
+        known[every.equal.group[train]] = every.labels[train]
+        other = known[every.equal.group[every.copied]] != every.labels[every.copied]
+        share = len(other) / len(every.parts["test"])
     spread = share * float(np.hypot(wrong.std() / np.sqrt(len(wrong)), other.std() / np.sqrt(len(other))))
     gain, method = share * float(wrong.mean() - other.mean()), "gain of a model that remembers these rows"
     return stats.normal(gain, spread, len(inputs.test), evidence.config.confidence, method=method)
@@ -490,13 +506,15 @@ def _label_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
 
 def _class_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     k, names = evidence.dataset.n_classes, evidence.dataset.class_names
-    counts = {split: np.bincount(evidence.labels[rows], minlength=k) for split, rows in evidence.parts.items()}
-    total = np.bincount(evidence.labels, minlength=k)
+    every = evidence if evidence.every is None else evidence.every
+    labels, parts = every.labels, every.parts
+    counts = {split: np.bincount(labels[rows], minlength=k) for split, rows in parts.items()}
+    total = np.bincount(labels, minlength=k)
     for split, severity in (("train", "high"), ("test", "medium")):
         missing = np.flatnonzero((counts[split] == 0) & (total > 0))
-        if len(missing) and len(evidence.parts[split]):
+        if len(missing) and len(parts[split]):
             absent = tuple(names[c] for c in missing)
-            unknown = counts["test"][missing].sum() / len(evidence.parts["test"]) if split == "train" else 0.0
+            unknown = counts["test"][missing].sum() / len(parts["test"]) if split == "train" else 0.0
             made_here = evidence.dataset.split is None
             severity, breaks = "note" if made_here else severity, bool(unknown >= BROKEN_CLASSES) and not made_here
             yield BenchmarkProblem(
@@ -514,8 +532,8 @@ def _class_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
         severity = "medium" if few else "low"
         largest = int(total.argmax())
         details = {"ratio": ratio, "classes": few, "largest": names[largest]}
-        if len(evidence.parts["test"]):
-            details["guessing"] = float((evidence.labels[evidence.parts["test"]] != largest).mean())
+        if len(parts["test"]):
+            details["guessing"] = float((labels[parts["test"]] != largest).mean())
         yield BenchmarkProblem("imbalance", severity, of="all", details=details)
 
 
@@ -550,6 +568,8 @@ def _problems_of_columns(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     """What the reader of the data noticed, and what single columns say."""
     for item in evidence.dataset.warnings:
         details: dict[str, Any] = {"columns": item.columns, "message": item.message}
+        if item.code == "sampled":
+            continue  # a note of the audit says so
         if item.code == "constant":
             yield BenchmarkProblem("constant-columns", "low", of="all", details=details)
         elif item.code == "channels_first":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import inspect
 import json
@@ -27,7 +28,7 @@ from hardpan.arguments import seconds
 from hardpan.auditing.contents import FEATURE, row_contents
 from hardpan.auditing.copies import copies_across_split
 from hardpan.auditing.data_curve import DataCurve, data_curve
-from hardpan.auditing.evidence import AuditConfig, AuditNote, AuditStep, Evidence
+from hardpan.auditing.evidence import AuditConfig, AuditNote, AuditStep, EveryRow, Evidence
 from hardpan.auditing.example_table import TABLE, THUMBNAILS, example_table_files, join_example_table
 from hardpan.auditing.hardness import find_hardness
 from hardpan.auditing.labels import label_table, rank_labels, saved_count
@@ -198,7 +199,8 @@ def audit(
     source = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else ""
     reads = between(tell, 0.0, 0.02)
     encoder = None if reading.get("encoder") is None else open_encoder(reading["encoder"])
-    opened = Dataset.open(dataset, progress=reads, **reading | {"encoder": encoder})
+    wanted = {"sample": functools.partial(_rows_of_large_table, config)} | reading
+    opened = Dataset.open(dataset, progress=reads, **wanted | {"encoder": encoder})
     if opened.encoder:
         reading |= {"encoder": opened.encoder} if encoder is None else {"encoder": encoder.name, **encoder.options}
     begin = time.monotonic()
@@ -299,6 +301,16 @@ def _audit_config(config: AuditConfig | None, predictions: Sources | None, chang
     return dataclasses.replace(config or AuditConfig(), **changes)
 
 
+def _rows_of_budget(config: AuditConfig, numbers: int) -> int:
+    """How many rows of so many numbers models can take."""
+    return max(MIN_ROWS, int(config.budget * ROW_NUMBERS_PER_SECOND / (numbers + ROW_COST)))
+
+
+def _rows_of_large_table(config: AuditConfig, rows: int, columns: int) -> int | None:
+    """How many rows are read of a table that is too large to be read as a whole."""
+    return _rows_of_budget(config, columns) if rows * columns > tables.LARGE_CELLS else None
+
+
 def _gather_evidence(dataset: Dataset, config: AuditConfig) -> Evidence:
     """Check that a dataset can be audited, split it and prepare its features."""
     name = dataset.name
@@ -306,8 +318,8 @@ def _gather_evidence(dataset: Dataset, config: AuditConfig) -> Evidence:
     size = dataset.inputs[:1].size
     if dataset.is_texts and dataset.vectors is None:
         size = 0
-    of_budget = max(MIN_ROWS, int(config.budget * ROW_NUMBERS_PER_SECOND / (size + ROW_COST)))
-    most = min(of_budget if dataset.noun == "example" else MOST_IMAGES, int(MOST_NUMBERS / max(1, size)))
+    most = _rows_of_budget(config, size) if dataset.noun == "example" else MOST_IMAGES
+    most = min(most, int(MOST_NUMBERS / max(1, size)))
     if n < FEWEST_EXAMPLES:
         raise InputError(f"{name}: has {n} examples; an audit needs at least {FEWEST_EXAMPLES}")
     inputs = split_inputs(dataset, labels, config.seed)
@@ -320,15 +332,16 @@ def _gather_evidence(dataset: Dataset, config: AuditConfig) -> Evidence:
         )
     if not len(split.test) and not one_class:
         raise InputError(f"{name}: has no test examples; name some in its split, or leave the split out")
-    evidence = Evidence(dataset, labels, split, config)
+    evidence = Evidence(dataset, labels, split, config, every=(every := EveryRow.of(inputs)))
     if one_class:
         return evidence
-    evidence.copy_test = copied = copies_across_split(inputs, config.seed)
+    evidence.copy_test = copied = None if dataset.split is None else copies_across_split(every, config.seed)
     claimed = copied is not None and min(copied.p_value, copied.similarity) <= ALPHA
-    evidence.inputs = dataclasses.replace(inputs, apart=claimed)
+    evidence.inputs = dataclasses.replace(inputs, apart=claimed, copied=np.sort(every.in_dataset(every.copied)))
     if n > most:
         evidence.inputs = _audit_sample(evidence.inputs, most, config.seed)
-        evidence.notes.append(AuditNote("sampled", {"rows": most, "of": n}))
+    if n > most or dataset.all_rows is not None:
+        evidence.notes.append(AuditNote("sampled", {"rows": min(n, most), "of": len(every.labels)}))
     return evidence
 
 
@@ -459,9 +472,12 @@ def _audit_of(
         steps=tuple(evidence.steps),
         notes=tuple(evidence.notes),
         size={
-            "examples": len(dataset),
+            "examples": len(dataset if evidence.every is None else evidence.every.labels),
             "classes": dataset.n_classes,
-            **{split: len(members) for split, members in evidence.parts.items()},
+            **{
+                split: len(members)
+                for split, members in (evidence if evidence.every is None else evidence.every).parts.items()
+            },
         },
         metrics=evidence.metrics,
         slices=evidence.slices,
@@ -591,9 +607,9 @@ def _audit_measures(
         measures |= evidence.hard.measures
     if evidence.fresh is not None:
         measures["drop"] = evidence.fresh.drop
-    if evidence.inputs is not None:
-        n_copies, n_test = len(evidence.inputs.copied), len(evidence.split.test)
-        measures["duplicated"] = stats.share(n_copies, n_test, evidence.config.confidence)
+    if evidence.inputs is not None and evidence.every is not None:
+        copied, test = len(evidence.every.copied), len(evidence.every.parts["test"])
+        measures["duplicated"] = stats.share(copied, test, evidence.config.confidence)
     return measures
 
 

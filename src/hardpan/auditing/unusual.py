@@ -132,7 +132,7 @@ def far_rows(evidence: Evidence) -> tuple[Labels, Floats, int] | None:
     if inputs is None:
         return None
     x, rows = inputs.table.scaled, np.sort(np.concatenate([split.train, split.validation, split.test]))
-    rows = inputs.equal.without_repeats(rows)
+    rows = np.setdiff1d(rows, inputs.equal.repeats(rows))
     most = math.isqrt(affordable_pairs(x, SEARCH_SHARE * evidence.config.budget))
     if len(rows) > most:
         rows = np.sort(np.random.default_rng([evidence.config.seed, 15]).choice(rows, most, replace=False))

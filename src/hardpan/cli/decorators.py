@@ -190,6 +190,7 @@ class DataFlags:
         class_names: class names, or a text file with one name per line.
         resize: images: resize to this width and height in pixels.
         name: name of the dataset in the report.
+        sample: table: read this many rows at random; an audit chooses it for tables larger than memory.
         encoder: train on vectors of images or texts: a folder or name of a model, an ONNX file, or module:function.
         download: fetch the model of --encoder from huggingface.co.
         encoder_device: "auto", "cpu", "cuda" or "cuda:N", for the model of --encoder.
@@ -207,6 +208,7 @@ class DataFlags:
     class_names: tuple[str, ...] = ()
     resize: int | None = None
     name: str | None = None
+    sample: int | None = None
     encoder: str | None = None
     download: bool = False
     encoder_device: str = "auto"

@@ -289,9 +289,9 @@ def checked_x(what: str, x: NDArray[Any]) -> NDArray[Any]:
 
 
 def number_labels(
-    what: str, values: NDArray[Any] | None, names: tuple[str, ...] = (), where: str = ""
+    what: str, values: NDArray[Any] | None, names: tuple[str, ...] = (), where: str = "", rows: int = 0
 ) -> tuple[NDArray[np.int64] | None, tuple[str, ...], tuple[DataWarning, ...]]:
-    """Class numbers 0..C-1 and the C names.
+    """Class numbers 0..C-1 and the C names; ``rows``: how many rows the values are of, if each is given once.
 
     Text is numbered in the order of ``names``, else of the alphabet. Numbers 0..C-1 stay. Other whole numbers
     (1..C; -1 and 1; 3 and 7) are names of classes, with a warning; numbers from 0 with a gap are refused, because
@@ -319,7 +319,7 @@ def number_labels(
             raise InputError(f"must be class numbers; got {highest:g}", argument=what)
         values = values.astype(np.int64)
     if values.dtype.kind in "Ub":
-        labels, known = _number_text(what, values.astype(np.str_), names)
+        labels, known = _number_text(what, values.astype(np.str_), names, rows or len(values))
         first: dict[str, str] = {}
         plain = [(first.setdefault("".join(name.split()).casefold(), name), name) for name in known]
         pairs = [f"{other!r} and {name!r}" for other, name in plain if other != name]
@@ -329,11 +329,11 @@ def number_labels(
         return labels, known, (DataWarning(message, "similar_classes"),)
     if values.dtype.kind not in "iu":
         raise InputError(f"must be class numbers or text; got {values.dtype}", argument=what)
-    return _number_integers(what, values, names, where)
+    return _number_integers(what, values, names, where, rows or len(values))
 
 
 def _number_text(
-    what: str, values: NDArray[np.str_], names: tuple[str, ...]
+    what: str, values: NDArray[np.str_], names: tuple[str, ...], rows: int
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     used, numbers = np.unique(values, return_inverse=True)
     if used[0] == "":
@@ -342,15 +342,14 @@ def _number_text(
     if not names:
         gap = next((name for name in used.tolist() if name in MISSING), None)
         if gap is not None:
-            row = int(np.argmax(values == gap))
+            place = f" in row {int(np.argmax(values == gap))}" if len(values) == rows else ""
             raise InputError(
-                f"{what} is {gap!r} in row {row}, as missing values are written; drop such rows, or list it in "
+                f"{what} is {gap!r}{place}, as missing values are written; drop such rows, or list it in "
                 "class_names if it is a class"
             )
-        if len(used) > max(100, len(values) // 2):
+        if len(used) > max(100, rows // 2):
             raise InputError(
-                f"{what} has {len(used):,} different values in {len(values):,} rows; give the column of classes as "
-                f"label"
+                f"{what} has {len(used):,} different values in {rows:,} rows; give the column of classes as label"
             )
         return numbers.astype(np.int64), tuple(used.tolist())
     position = {name: number for number, name in enumerate(names)}
@@ -363,7 +362,7 @@ def _number_text(
 
 
 def _number_integers(
-    what: str, values: NDArray[Any], names: tuple[str, ...], where: str
+    what: str, values: NDArray[Any], names: tuple[str, ...], where: str, rows: int
 ) -> tuple[NDArray[np.int64], tuple[str, ...], tuple[DataWarning, ...]]:
     used, numbers = np.unique(values, return_inverse=True)
     lowest, highest = int(used[0]), int(used[-1])
@@ -381,7 +380,7 @@ def _number_integers(
         if lowest == 1 and highest == len(names):
             return values.astype(np.int64) - 1, names, (_renumbered_labels(used),)
         if set(map(str, used.tolist())) <= set(names):
-            return *_number_text(what, values.astype(np.str_), names), ()
+            return *_number_text(what, values.astype(np.str_), names, rows), ()
         raise InputError(
             f": {where}{len(names)} names, but a label is {highest}; give a name to every class",
             argument="class_names",
@@ -396,9 +395,9 @@ def _number_integers(
             )
         return values.astype(np.int64), tuple(map(str, used.tolist())), ()
     # Classes that are numbered in some other way have no gaps, or examples enough; a quantity has neither.
-    if len(used) > max(100, len(values) // 5) and highest - lowest >= len(used):
+    if len(used) > max(100, rows // 5) and highest - lowest >= len(used):
         raise InputError(
-            f"{what} has {len(used):,} different numbers in {len(values):,} rows, from {lowest} to {highest}; "
+            f"{what} has {len(used):,} different numbers in {rows:,} rows, from {lowest} to {highest}; "
             "labels are classes: give the column of classes, or list them in class_names"
         )
     return numbers.astype(np.int64), tuple(map(str, used.tolist())), (_renumbered_labels(used),)
@@ -417,11 +416,10 @@ def split_of_array(what: str, values: NDArray[Any], n: int) -> NDArray[np.str_]:
     """A split column with the names "train", "validation", "test"; "val", "dev" and "training" are understood."""
     arguments.column(what, values, n)
     words = [str(value).strip().lower() for value in values.tolist()]
-    strange = next((row for row, word in enumerate(words) if word not in SPLIT_WORDS), None)
+    strange = next((word for word in words if word not in SPLIT_WORDS), None)
     if strange is not None:
         raise InputError(
-            f"must be train, validation or test; row {strange} has {str(values[strange])!r}: rename the "
-            "values, or drop the column",
+            f"must be train, validation or test; got {strange!r}: rename the values, or drop the column",
             argument=what,
         )
     split = np.array([SPLIT_WORDS[word] for word in words])

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -75,6 +75,25 @@ class TableFeatures:
 
 
 @record(eq=False)
+class AllRows:
+    """What is known of all M labelled rows of a table of which a dataset is a random sample.
+
+    Attributes:
+        labels: (M,) class numbers, None without a label.
+        split: (M,) number in :data:`SPLITS`, None without an official split.
+        keys: (M,) numbers that rows with equal features share.
+        row: (M,) 0-based row in the file.
+        sampled: (N,) which of them the dataset has, in its order.
+    """
+
+    labels: NDArray[np.int64] | None
+    split: NDArray[np.int8] | None
+    keys: NDArray[np.uint64]
+    row: NDArray[np.int64]
+    sampled: NDArray[np.int64]
+
+
+@record(eq=False)
 class Split:
     """Row numbers of train, validation and test, which do not overlap, and how they were chosen."""
 
@@ -106,6 +125,7 @@ class Dataset:
         texts: (N,) Python strings where the examples are texts, else None.
         vectors: (N, d) of an encoder, on which models are trained instead of ``x``; None without an encoder.
         encoder: its name.
+        all_rows: what is known of the rows of which these are a sample, else None.
 
     Example:
         >>> import hardpan
@@ -130,6 +150,7 @@ class Dataset:
     texts: NDArray[Any] | None = None
     vectors: NDArray[np.float32] | None = None
     encoder: str = ""
+    all_rows: AllRows | None = None
 
     def __post_init__(self) -> None:
         """Check the labels; clean the texts that reach charts, pages and tables."""
@@ -163,6 +184,7 @@ class Dataset:
         resize: int | None = None,
         name: str | None = None,
         encoder: Any = None,
+        sample: int | Callable[[int, int], int | None] | None = None,
         mirror: str | None = None,
         cache: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
@@ -196,6 +218,9 @@ class Dataset:
             name: what to call the dataset; by default the name of the file.
             encoder: what turns images or texts into vectors, on which models are trained then
                 (:func:`hardpan.encoders.open_encoder`): module:function, a folder or name of a model, an ONNX file.
+            sample: of a table with more rows, read this many at random; what concerns every row is in ``all_rows``,
+                and tables larger than memory are read block by block. In Python also a function of the numbers of
+                rows and columns.
             mirror: for names that are downloaded, an address with ``NAME/FILE`` under it; else ``HARDPAN_MIRROR``,
                 else the publisher's address.
             cache: the folder that keeps downloads as ``NAME/FILE``, and vectors; else ``HARDPAN_CACHE``, else the
@@ -211,7 +236,9 @@ class Dataset:
         from hardpan.data.opening import open_dataset
         from hardpan.data.tabular import DataOptions
 
-        options = DataOptions(label, id, text, group, columns, features, drop, class_names, resize, name, encoder)
+        options = DataOptions(
+            label, id, text, group, columns, features, drop, class_names, resize, name, encoder, sample
+        )
         return open_dataset(source, options, mirror, cache, progress)
 
     @classmethod
@@ -442,6 +469,7 @@ class Dataset:
             table=table,
             texts=None if self.texts is None else self.texts[index],
             vectors=None if self.vectors is None else self.vectors[index],
+            all_rows=None,
         )
 
     def align(self, other: Any, *, by_order: bool = False) -> Dataset:

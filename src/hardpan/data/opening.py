@@ -73,7 +73,7 @@ FORMATS = {
     "table (CSV, TSV, JSON, JSONL, Parquet, Arrow, Excel)": Format(
         lambda path: bool(tabular.table_files_by_split(path)) if path.is_dir() else is_table_file(path),
         tabular.read_dataset_table,
-        (*COLUMN_OPTIONS, "class_names", "resize"),
+        (*COLUMN_OPTIONS, "class_names", "resize", "sample"),
     ),
     "text folder": Format(texts.is_text_folder, texts.read_text_folder),
     "image folder": Format(Path.is_dir, images.read_image_folder, ("resize",)),
@@ -171,7 +171,11 @@ _REMEDIES = {
 def _refuse_options(options: DataOptions, what: str, taken: Sequence[str] = ()) -> None:
     """Refuse options that the source has no use for, rather than ignore them."""
     for field in dataclasses.fields(DataOptions):
-        if field.name not in (*taken, "name", "encoder") and getattr(options, field.name) not in (None, (), {}):
+        if field.name not in (*taken, "name", "encoder", "sample") and getattr(options, field.name) not in (
+            None,
+            (),
+            {},
+        ):
             raise InputError(f"does not apply to {what}; leave it out", argument=field.name)
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -44,16 +44,18 @@ from hardpan.data.dataset import (
     numbered_content_ids,
 )
 from hardpan.data.images import decoded_images, looks_like_image
-from hardpan.errors import InputError, few, reason
+from hardpan.errors import InputError, few
 from hardpan.files import check_memory, check_reading_memory, folder_entries, suffix_of
 from hardpan.tables import (
     MISSING_WORDS,
     ROLES,
     Notes,
+    TableBlocks,
     cells_of,
     find_columns,
     given_columns,
     index_columns,
+    is_large,
     is_table_file,
     named_column,
     plain_name,
@@ -91,6 +93,7 @@ class DataOptions:
     resize: int | None = None
     name: str | None = None
     encoder: Any = None
+    sample: int | Callable[[int, int], int | None] | None = None
 
     def given_columns(self) -> dict[str, Any]:
         """The names of columns that were given, by role."""
@@ -122,8 +125,12 @@ def read_dataset_table(path: Path, **options: Any) -> Dataset:
 
     files = table_files_by_split(path) if path.is_dir() else {"": [path]}
     read_notes: Notes = []
+    large = settings.sample is not None
     tables = {
-        split: [read_table(file, text=is_text, notes=read_notes) for file in listed]
+        split: [
+            file if large and is_large(file) else read_table(file, text=is_text, notes=read_notes)
+            for file in listed
+        ]
         for split, listed in files.items()
     }
     return from_tables(
@@ -133,6 +140,7 @@ def read_dataset_table(path: Path, **options: Any) -> Dataset:
         where=f"{path}: ",
         name=path.resolve().name if path.is_dir() else path.name.removesuffix(".gz").rpartition(".")[0],
         source=path.resolve().name,
+        is_text=is_text,
     )
 
 
@@ -146,52 +154,19 @@ def table_files_by_split(folder: Path) -> dict[str, list[Path]]:
             by_split.setdefault(SPLIT_WORDS[word], []).append(file)
     if not by_split and (folder / "data").is_dir() and not listed:  # the layout of a Hugging Face repository
         return table_files_by_split(folder / "data")
-    by_split = scored_table_splits(by_split)
-    return {split: by_split[split] for split in SPLITS if split in by_split}
+    scored = scored_table_splits(by_split)
+    return {split: scored[split] for split in SPLITS if split in scored}
 
 
-def scored_table_splits(by_split: dict[str, T]) -> dict[str, T]:
+def scored_table_splits(by_split: Mapping[str, T]) -> Mapping[str, T]:
     """Without a test set, the labelled validation set is what models are scored on."""
     if "test" in by_split:
         return by_split
     return {"test" if split == "validation" else split: item for split, item in by_split.items()}
 
 
-def _join_split_tables(
-    where: str, tables: dict[str, list[pyarrow.Table]]
-) -> tuple[pyarrow.Table, NDArray[np.str_] | None, NDArray[np.int64]]:
-    """All tables in one, with the split and the row within the split of each row."""
-    import pyarrow
-
-    listed = [(split, table) for split, group in tables.items() for table in group]
-    names = listed[0][1].column_names
-    for split, table in listed[1:]:
-        if set(table.column_names) != set(names):
-            odd = sorted(set(table.column_names) ^ set(names))
-            raise InputError(
-                f"{where}the tables must have the same columns; {few(odd)} is only in some of them (in "
-                f"{split or 'one'} or in {listed[0][0] or 'another'}); open one file alone, or make them alike"
-            )
-    try:
-        whole = pyarrow.concat_tables([table.select(names) for _, table in listed], promote_options="permissive")
-    except pyarrow.ArrowException as error:
-        raise InputError(
-            f"{where}the tables cannot be joined ({reason(error)}); give columns of the same type"
-        ) from error
-    for position, column in enumerate(whole.columns):
-        if pyarrow.types.is_dictionary(column.type):
-            whole = whole.set_column(position, names[position], column.cast(column.type.value_type))
-        elif pyarrow.types.is_string_view(column.type):  # which few functions of Arrow take
-            whole = whole.set_column(position, names[position], column.cast(pyarrow.large_string()))
-    counts = {split: sum(table.num_rows for table in group) for split, group in tables.items()}
-    rows = np.concatenate([np.arange(count) for count in counts.values()])
-    if len(counts) == 1:
-        return whole, None, rows
-    return whole, np.repeat(np.array(list(counts)), list(counts.values())), rows
-
-
 def from_tables(
-    tables: dict[str, list[pyarrow.Table]],
+    tables: Mapping[str, Sequence[Any]],
     options: DataOptions,
     *,
     split: NDArray[np.str_] | None = None,
@@ -199,44 +174,53 @@ def from_tables(
     where: str = "",
     name: str = "table",
     source: str = "table",
+    is_text: Callable[[str], bool] = lambda name: False,
 ) -> Dataset:
     """A dataset of the tables of each split, or of one table under ""; ``split`` if it is in no column.
 
-    ``notes`` are warnings of the reading.
+    Args:
+        tables: Arrow tables, and files that are read block by block.
+        options: how they are read.
+        split: of each row.
+        notes: warnings of the reading.
+        where: before names in messages.
+        name: of the dataset.
+        source: of the dataset.
+        is_text: picks columns of CSV files that stay as they are written.
     """
+    import pyarrow
     from pyarrow import compute, types
 
-    table, official, rows = _join_split_tables(where, tables)
+    from hardpan.data.large_tables import sampled_dataset
+
+    blocks = TableBlocks.open(tables, is_text, where=where)
+    if split is None and (drawn := sampled_dataset(blocks, options, notes, where, name, source)) is not None:
+        return drawn
+    table = pyarrow.concat_tables(blocks.read())
+    rows = np.concatenate([np.arange(count) for count in blocks.rows.values()])
+    official = np.repeat(np.array(list(blocks.rows)), list(blocks.rows.values())) if len(blocks.rows) > 1 else None
     if table.num_rows == 0:
         raise InputError(f"{where}the table has no rows")
-    meaning, noted = _column_meanings(table, options, where)
+    meaning, noted = column_meanings(table, options, where)
     notes = [*notes, *noted]
     roles = meaning.roles
     if "label" in roles:
-        filled = _filled_cells(table.column(roles["label"]))
-        if not filled.all() and filled.any():
-            table, rows = table.filter(filled), rows[filled]
+        filled, noted = labelled_rows(table, roles["label"])
+        if noted:
+            table, rows, notes = table.filter(filled), rows[filled], [*notes, *noted]
             official = None if official is None else official[filled]
-            message = (
-                f"{len(filled) - len(rows):,} of {len(filled):,} rows have no {roles['label']} and are left out"
-            )
-            notes.append(DataWarning(message, "no_label_rows", (roles["label"],)))
     split = official if split is None else split
     labels: NDArray[np.int64] | None = None
     names: tuple[str, ...] = tuple(options.class_names or ())
     noticed: tuple[DataWarning, ...] = ()
     if "label" in roles:
-        listed = options.class_names or _schema_names(table, roles["label"])
-        values = _column_values(table, roles["label"], where, required=True)
-        names = arguments.class_names(f"{where}class_names", listed)
-        labels, names, noticed = number_labels(f"{where}{roles['label']}", values, names, where)
+        labels, names, noticed = labels_of_column(table, roles["label"], options, where)
     else:
         message = f"no column is the label (the table has {few(table.column_names)}): name one with label (--label)"
         notes.append(DataWarning(message, "no_label"))
     if "split" in roles:
         if split is None:
-            values = _column_values(table, roles["split"], where, required=True)
-            split = split_of_array(f"{where}{roles['split']}", values, table.num_rows)
+            split = np.array(SPLITS)[split_of_column(table, roles["split"], where)]
         elif "split" in options.given_columns():
             raise InputError(f": {where}split does not apply if each split has its own file", argument="columns")
     metadata: dict[str, NDArray[Any]] = {
@@ -262,7 +246,7 @@ def from_tables(
     notes += _text_notes(table, meaning)
     for column in (*features.unused, *(name for item in dates for name in item.columns)):
         cells = table.column(column)
-        if _column_kind(cells.type) == "text" and _fixed_width_bytes(cells) > MOST_UNUSED_TEXT:
+        if column_kind(cells.type) == "text" and _fixed_width_bytes(cells) > MOST_UNUSED_TEXT:
             continue  # nobody asked for it
         with suppress(InputError):  # of a type that is neither numbers nor text
             metadata[column] = _column_values(table, column, where)
@@ -294,6 +278,47 @@ def from_tables(
         table=native,
         texts=texts,
     )
+
+
+def labelled_rows(table: pyarrow.Table, label: str) -> tuple[NDArray[np.bool_], list[DataWarning]]:
+    """Which rows have a label, and a warning where some, but not all, have none."""
+    filled = _filled_cells(table.column(label))
+    if filled.all() or not filled.any():
+        return filled, []
+    message = f"{int((~filled).sum()):,} of {len(filled):,} rows have no {label} and are left out"
+    return filled, [DataWarning(message, "no_label_rows", (label,))]
+
+
+def _distinct_cells(table: pyarrow.Table, name: str, where: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The different values of a column without gaps, and which of them each row has."""
+    import pyarrow
+
+    column = table.column(name)
+    _refuse_empty_cells(column, f"{where}{name}", "drop such rows")
+    if column_kind(column.type) not in ("number", "text"):
+        return _column_values(table, name, where), np.arange(len(column))
+    encoded = pyarrow.concat_arrays(column.chunks).dictionary_encode()
+    values = _column_values(pyarrow.table({name: encoded.dictionary}), name, where)
+    return values, np.asarray(encoded.indices).astype(np.int64)
+
+
+def labels_of_column(
+    table: pyarrow.Table, name: str, options: DataOptions, where: str
+) -> tuple[NDArray[np.int64], tuple[str, ...], tuple[DataWarning, ...]]:
+    """Class numbers of a column, the names of the classes, and warnings."""
+    listed = options.class_names or _schema_names(table, name)
+    values, number = _distinct_cells(table, name, where)
+    known = arguments.class_names(f"{where}class_names", listed)
+    labels, names, noticed = number_labels(f"{where}{name}", values, known, where, len(number))
+    assert labels is not None
+    return labels[number], names, noticed
+
+
+def split_of_column(table: pyarrow.Table, name: str, where: str) -> NDArray[np.int8]:
+    """The number in :data:`SPLITS` of each row that a column names."""
+    values, number = _distinct_cells(table, name, where)
+    words = split_of_array(f"{where}{name}", values, len(values)).tolist()
+    return np.array([SPLITS.index(word) for word in words], dtype=np.int8)[number]
 
 
 def _joined_texts(table: pyarrow.Table, names: Sequence[str], where: str) -> NDArray[Any] | None:
@@ -364,7 +389,8 @@ class _Meaning:
     texts: tuple[str, ...] = ()
 
 
-def _column_meanings(table: pyarrow.Table, options: DataOptions, where: str) -> tuple[_Meaning, list[DataWarning]]:
+def column_meanings(table: pyarrow.Table, options: DataOptions, where: str) -> tuple[_Meaning, list[DataWarning]]:
+    """What the columns of a table are, and warnings."""
     present, origin = table.column_names, where.rstrip(": ") or "the table"
     named_roles, allowed = options.given_columns(), (*FOUND_ROLES, *KEPT_ROLES)
     named = [
@@ -435,7 +461,7 @@ def _text_columns(table: pyarrow.Table, names: Sequence[str], explicit: bool) ->
 
 
 def _is_text_column(column: Any) -> bool:
-    return _column_kind(column.type) == "text"
+    return column_kind(column.type) == "text"
 
 
 def _is_category(column: Any) -> bool:
@@ -446,7 +472,7 @@ def _is_category(column: Any) -> bool:
 
 def _is_feature_column(column: Any) -> bool:
     """Whether a column is one of numbers, lists, images or categories."""
-    kind = _column_kind(column.type)
+    kind = column_kind(column.type)
     return _is_pictures(column) or (kind != "other" and (kind != "text" or _is_category(column)))
 
 
@@ -471,7 +497,7 @@ def _text_notes(table: pyarrow.Table, meaning: _Meaning) -> list[DataWarning]:
     splits = []
     for name in meaning.features:
         column = table.column(name)
-        if _column_kind(column.type) != "text":
+        if column_kind(column.type) != "text":
             continue
         levels = [level for level in column.unique().to_pylist() if level]
         alike = [level for level in levels if _NUMBER_LIKE.fullmatch(level.strip())]
@@ -506,7 +532,7 @@ def _column_values(table: pyarrow.Table, name: str, where: str, *, required: boo
     column = table.column(name)
     if required:
         _refuse_empty_cells(column, f"{where}{name}", "drop such rows")
-    kind = _column_kind(column.type)
+    kind = column_kind(column.type)
     if kind == "number":
         return np.asarray(column.to_numpy(zero_copy_only=False))
     if kind == "text":  # NumPy gives every text the room of the longest one
@@ -530,7 +556,7 @@ def _filled_cells(column: Any) -> NDArray[np.bool_]:
     from pyarrow import compute
 
     filled = ~np.asarray(column.is_null(nan_is_null=True))
-    if _column_kind(column.type) == "text":
+    if column_kind(column.type) == "text":
         filled &= np.asarray(compute.fill_null(compute.not_equal(compute.utf8_trim_whitespace(column), ""), False))
     return filled
 
@@ -544,7 +570,7 @@ def _with_missing_words(table: pyarrow.Table, meaning: _Meaning) -> tuple[pyarro
     columns: list[str] = []
     for name in meaning.features:
         column = table.column(name)
-        if _column_kind(column.type) != "text":
+        if column_kind(column.type) != "text":
             continue
         levels = set(column.unique().to_pylist()) - {None}
         words = sorted(levels & (MISSING_WORDS - {"None"}))
@@ -580,7 +606,7 @@ def _dates_of_column(column: Any) -> tuple[NDArray[np.datetime64], list[str]] | 
     from pyarrow import compute, types
 
     fitting: list[str] = []
-    if _column_kind(column.type) == "text":
+    if column_kind(column.type) == "text":
         filled = compute.if_else(pyarrow.array(_filled_cells(column)), column, None)
         texts = filled.drop_null().unique()
         if not len(texts) or not all(_DATE_LIKE.fullmatch(text.strip()) for text in texts[:100].to_pylist()):
@@ -667,7 +693,7 @@ _CELL_KINDS = {
 }
 
 
-def _column_kind(kind: Any) -> str:
+def column_kind(kind: Any) -> str:
     """What the cells of an Arrow type are: "number", "text", "list" or "other"."""
     from pyarrow import types
 
@@ -675,6 +701,14 @@ def _column_kind(kind: Any) -> str:
         (name for name, checks in _CELL_KINDS.items() if any(getattr(types, check)(kind) for check in checks)),
         "other",
     )
+
+
+def feature_cells(table: pyarrow.Table, options: DataOptions, where: str) -> list[str]:
+    """The columns of features and texts, in whose cells rows are compared."""
+    meaning = column_meanings(table, options, where)[0]
+    columns = ((name, table.column(name)) for name in meaning.features)
+    used = [name for name, column in columns if meaning.explicit or _is_feature_column(column) or _is_dates(column)]
+    return [*used, *meaning.texts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -698,7 +732,7 @@ def _features_by_kind(table: pyarrow.Table, meaning: _Meaning, where: str) -> di
     by_kind: dict[str, list[str]] = {kind: [] for kind in (*_CELL_KINDS, "other")}
     for name in meaning.features:
         column = table.column(name)
-        kind = _column_kind(column.type)
+        kind = column_kind(column.type)
         if kind == "text" and not meaning.explicit and not _is_category(column):
             kind = "other"
         if (kind == "other" and meaning.explicit) or (name == VECTOR and not meaning.explicit and kind != "list"):
@@ -733,7 +767,7 @@ def _feature_matrix(table: pyarrow.Table, meaning: _Meaning, where: str, resize:
             message += f"; {sentences[0]} looks like text: use it with --text {sentences[0]}"
         notes.append(DataWarning(message, "unused_column", tuple(unused)))
     check_reading_memory(where.rstrip(": ") or "table", 8 * table.num_rows * (len(numbers) + len(texts)))
-    vectors = [_features_of_lists(table.column(name), f"{where}{name}") for name in lists]
+    vectors = [features_of_lists(table.column(name), f"{where}{name}") for name in lists]
     alone = len(lists) + len(numbers) + len(texts) == 1
     vector_names = [
         name if alone else f"{name}[{k}]"
@@ -832,11 +866,11 @@ def _ids_of_table_rows(native: TableFeatures, texts: NDArray[Any] | None) -> NDA
     return numbered_content_ids([hashlib.sha256(row.encode()).hexdigest()[:16] for row in rows])
 
 
-def _features_of_lists(column: Any, where: str) -> NDArray[Any]:
+def features_of_lists(column: Any, where: str) -> NDArray[Any]:
     """Lists of one length as a matrix."""
     from pyarrow import compute
 
-    if _column_kind(column.type.value_type) != "number":
+    if column_kind(column.type.value_type) != "number":
         raise InputError(f"{where} must be lists of numbers; got lists of {column.type.value_type}")
     _refuse_empty_cells(column, where, "drop or fill such rows")
     lengths = compute.list_value_length(column).to_numpy()

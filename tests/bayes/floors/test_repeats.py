@@ -10,7 +10,7 @@ def test_groups_are_rows_with_equal_content():
     found = equal_inputs(x)
     assert [rows.tolist() for rows in found.repeated_groups()] == [[0, 2], [1, 3]]
     assert found.occurs_in(np.array([0, 4]), np.array([2, 3])).tolist() == [True, False]
-    assert found.without_repeats(np.arange(5)).tolist() == [0, 1, 4]
+    assert found.repeats(np.arange(5)).tolist() == [2, 3]
 
 
 @pytest.mark.parametrize("shape", [(6,), (2, 3), (2, 3, 1)])

@@ -39,9 +39,11 @@ class EqualInputs:
         """Which of ``rows`` equal one of ``others``."""
         return np.isin(self.group[rows], self.group[others])
 
-    def without_repeats(self, rows: Labels) -> Labels:
-        """The rows in rising order, of equal ones only the first."""
-        return np.sort(rows[np.unique(self.group[rows], return_index=True)[1]])
+    def repeats(self, rows: Labels) -> Labels:
+        """Those of the rows that equal one before them."""
+        again = np.ones(len(rows), dtype=bool)
+        again[np.unique(self.group[rows], return_index=True)[1]] = False
+        return rows[again]
 
 
 def equal_inputs(x: NDArray[Any]) -> EqualInputs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from hardpan.auditing.evidence import AuditNote
 from hardpan.auditing.metrics import ScoreMetrics
 from hardpan.auditing.problems import TRIFLES, BenchmarkProblem
 from hardpan.auditing.running import Audit
@@ -152,6 +153,7 @@ def numbers(audit: Audit) -> list[str]:
         results.append(
             f"The data have no test set of their own: hardpan drew {n:,} of {total:,} rows for it, {audit.cut}."
         )
+    results += [sampled_words(n) for n in audit.notes if not isinstance(n, str) and n.code == "sampled"]
     searched = [words for kind, words in SEARCHED.items() if kind in audit.searched]
     if searched:
         results.append(f"Searched: {formatting.listed(searched)}.")
@@ -240,4 +242,13 @@ def actions(audit: Audit) -> tuple[Action, ...]:
             "With your corrections" if in_browser and audit.folder else "After the fix",
             audit.next_command if in_browser else audit.origin.command,
         ),
+    )
+
+
+def sampled_words(note: AuditNote) -> str:
+    """What a sample was used for, and what is known of all examples."""
+    rows, of = note.details["rows"], note.details["of"]
+    return (
+        f"Models, near-copies and estimates use {rows:,} of the {of:,} examples, drawn from each split at random; "
+        "exact and turned copies, conflicting labels, missing cells and classes are those of all."
     )

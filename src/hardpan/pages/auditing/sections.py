@@ -21,7 +21,7 @@ from hardpan.bayes.floors.inputs import FloorInputs
 from hardpan.encoders import DESCRIPTORS
 from hardpan.errors import counted
 from hardpan.pages import floors, formatting
-from hardpan.pages.auditing.first_screen import SEARCHED
+from hardpan.pages.auditing.first_screen import SEARCHED, sampled_words
 from hardpan.pages.auditing.problems import problem_sentences, title_and_advice
 from hardpan.pages.confusion import METHOD as HARD_METHOD
 from hardpan.pages.confusion import score_section
@@ -745,10 +745,7 @@ def _run_note(note: AuditNote) -> str:
             "rerun on another machine gives slightly different numbers."
         )
     if note.code == "sampled":
-        return (
-            f"Models, near-copies and estimates use {details['rows']:,} of the {details['of']:,} examples, drawn "
-            "from each split at random; exact and turned copies are searched in all."
-        )
+        return sampled_words(note)
     if note.code == "no-curve":
         return (
             f"No learning curve: {details['model']} would not reach the best model with twice the data, so it does "
