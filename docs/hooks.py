@@ -1,4 +1,4 @@
-"""Hooks of the site: records of results are published with it, and API pages start with functions."""
+"""Hooks of the site: records of results and Markdown for agents are published; API pages start with functions."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from hardpan.lazy import imported_names
 ROOT = Path(__file__).resolve().parent.parent
 # Where links of the repository lead, and where the site keeps the same files.
 PLACES = {"reproductions/records": "records/reproductions", "bench/records": "records/bench"}
+
+MARKDOWN: dict[str, tuple[str, str]] = {}  # title and text of every page by its source
 
 
 def on_files(files: Files, config: Any) -> Files:

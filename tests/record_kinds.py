@@ -1,4 +1,5 @@
-"""The table of record kinds (``src/hardpan/record_kinds.json``): run this file to write it anew.
+"""The table of record kinds (``src/hardpan/record_kinds.json``) and their JSON Schema (``docs/schema.json``): run
+this file to write both anew.
 
 ``hardpan.files.from_json`` reads a record before its module was imported; the table says which module to import.
 """
@@ -9,6 +10,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "hardpan"
 TABLE = PACKAGE / "record_kinds.json"
+SCHEMA = PACKAGE.parent.parent / "docs" / "schema.json"
 
 
 def kinds() -> dict[str, str]:
@@ -28,3 +30,6 @@ def kinds() -> dict[str, str]:
 
 if __name__ == "__main__":
     TABLE.write_text(json.dumps(kinds(), indent=1) + "\n", encoding="utf-8")
+    from hardpan.files.schemas import all_schemas  # reads the table
+
+    SCHEMA.write_text(json.dumps(all_schemas(), separators=(",", ":"), sort_keys=True) + "\n", encoding="utf-8")

@@ -25,6 +25,7 @@ from hardpan.report import Report
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
     "README.md",
+    "docs/agents.md",
     "docs/bring-your-data.md",
     "docs/datasets.md",
     "docs/encoders.md",

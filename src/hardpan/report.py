@@ -8,8 +8,9 @@ import importlib
 import importlib.metadata
 import os
 import platform
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import hardpan
 from hardpan import arguments, files, tables
 from hardpan.files import Content, record
+from hardpan.files.records import HEADER
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -112,6 +114,19 @@ class Report:
         """The result as JSON text; :func:`hardpan.files.from_json` reads it back."""
         return files.json_text(self)
 
+    def to_metrics(self) -> dict[str, float]:
+        """Its numbers by name, for trackers of experiments; an estimate has three: its value and its ends.
+
+        Names of inner records and mappings are joined by dots; lists, texts and settings are left out.
+
+        Example:
+            >>> from hardpan.leaderboard import rank
+            >>> numbers = rank([[1, 1, 0, 1], [0, 1, 0, 0]]).to_metrics()
+            >>> all(isinstance(value, float) for value in numbers.values())
+            True
+        """
+        return dict(_numbers_of("", {**files.to_json(self), "config": None}))
+
     def to_frame(self, kind: str | None = None) -> Any:
         """The numbers as a data frame: pandas if installed, else polars, else a pyarrow Table; ``kind`` chooses."""
         return tables.to_frame(self.view().columns, kind)
@@ -158,6 +173,22 @@ class Report:
         from hardpan.pages.terminal import render
 
         return render(self.view())
+
+
+def _numbers_of(name: str, value: Any) -> Iterator[tuple[str, float]]:
+    """The numbers in JSON values by the names of their fields."""
+    if isinstance(value, (int, float)):
+        yield name, float(value)
+    elif isinstance(value, Mapping) and value.get("kind") in ("Estimate", "Interval"):
+        for field_name, ending in (("value", ""), ("low", "_low"), ("high", "_high")):
+            if value.get(field_name) is not None:
+                yield name + ending, float(value[field_name])
+    elif isinstance(value, Mapping) and value.get("kind") != "array":
+        for key, item in value.items():
+            if key not in HEADER:
+                # Trackers allow few other characters.
+                word = re.sub(r"[^\w. /-]", "_", str(key))
+                yield from _numbers_of(f"{name}.{word}" if name else word, item)
 
 
 def _view_function(module: str) -> Callable[[Any], View]:

@@ -6,10 +6,14 @@ import io
 import json
 from pathlib import Path
 
+import jsonschema
+import numpy as np
 import pytest
+from tests.record_kinds import SCHEMA
 from tests.soak.invocations import NEVER, VALID, commands, fixtures
 
 from hardpan import cli, files
+from hardpan.files.schemas import all_schemas, json_schema
 
 COMMANDS = {" ".join(filter(None, key)): item for key, item in commands().items()}
 SETTINGS = {words: item.callback.settings for words, item in COMMANDS.items() if hasattr(item.callback, "settings")}
@@ -94,4 +98,36 @@ def test_json_is_all_that_is_printed(key, inputs):
     with contextlib.chdir(inputs):
         code, out, err = run(*filter(None, key), *words, "--json")
     assert code == 0, err
-    json.loads(out)
+    report = json.loads(out)
+    jsonschema.validate(report, json_schema(report["kind"]))
+
+
+def test_help_lists_every_command_option_and_default_as_json():
+    code, out, _ = run("--help", "--json")
+    listed = {item["command"].removeprefix("hardpan "): item for item in json.loads(out)["commands"]}
+    assert code == 0
+    assert set(listed) == {*COMMANDS, "PATH"}
+    for words, item in COMMANDS.items():
+        names = {name for one in listed[words]["parameters"] for name in one["names"] if name.startswith("-")}
+        assert {name for option in item.params for name in option.opts if name.startswith("-")} - {"--help"} <= (
+            names | {"--install-completion", "--show-completion"}
+        )
+    budget = next(one for one in listed["audit"]["parameters"] if "--budget" in one["names"])
+    assert budget["default"] == "3m"
+    assert {"confidence", "seeds"} <= {one["name"] for one in listed["audit"]["settings"]}
+    one = json.loads(run("gate", "--help", "--json")[1])["commands"]
+    assert [item["command"] for item in one] == ["hardpan gate"]
+
+
+def test_versions_as_json_name_what_is_installed():
+    found = json.loads(run("--version", "--json")[1])
+    assert found["packages"]["numpy"] == np.__version__
+
+
+def test_the_schema_of_every_kind_is_published_and_valid():
+    published = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(published)
+    assert published == json.loads(json.dumps(all_schemas())), "run: make format"
+    assert json.loads(run("--schema", "Gate")[1])["$defs"]["Gate"] == published["$defs"]["Gate"]
+    code, out, err = run("--schema", "Nothing")
+    assert (code, out, err.count("\n")) == (2, "", 1)

@@ -14,6 +14,7 @@ try:
     import importlib
     import inspect
     import io
+    import json
     import os
     import re
     import traceback
@@ -44,6 +45,8 @@ COMMANDS = {
     "testbed": "Will the score hold on fresh data? Many models on two test sets.",
     "train": "Train classifiers and record their predictions after every epoch (needs torch).",
 }
+
+_MODULES = (*COMMANDS, "look")
 
 # Groups and commands that were removed: what to use instead.
 REMOVED = {
@@ -151,16 +154,35 @@ def _print_version(requested: bool) -> None:
         raise typer.Exit
 
 
+def _print_schema(kind: str) -> None:
+    if kind:
+        from hardpan.files.schemas import json_schema
+
+        typer.echo(json.dumps(json_schema(kind), indent=1))
+        raise typer.Exit
+
+
 @app.callback(invoke_without_command=True)
 def root(
     ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
+    schema: Annotated[
+        str,
+        typer.Option(
+            "--schema",
+            metavar="KIND",
+            callback=_print_schema,
+            is_eager=True,
+            help="Print the JSON Schema of a report, such as Audit.",
+        ),
+    ] = "",
 ) -> None:
     """Audit classification benchmarks: how low can the error go, which examples are hard, will the score hold?
 
     hardpan PATH says what a file or folder is and which command answers which question with it.
+    With --json, --help and --version print JSON.
 
     Example: [bold]hardpan audit digits --out audits/digits[/bold]
     """
@@ -177,6 +199,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _escape_what_stdout_lacks()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        if "--json" in words and {"--help", "--version"} & set(words):
+            from hardpan.cli import description
+
+            named = [word for word in words if not word.startswith("-")]
+            versions = "--version" in words
+            found = description.describe_versions() if versions else description.describe_commands(_MODULES, named)
+            typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
+            sys.exit(0)
         result = typer.main.get_command(app).main(arguments, prog_name="hardpan", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -97,18 +97,29 @@ def record_class(kind: str) -> type[Any] | None:
         >>> record_class("Estimate"), record_class("Nonsense")
         (<class 'hardpan.estimates.Estimate'>, None)
     """
-    if kind not in KINDS and kind in _modules_of_kinds():
+    if kind not in KINDS and kind in kinds():
         with contextlib.suppress(ImportError):
-            importlib.import_module(_modules_of_kinds()[kind])
+            importlib.import_module(kinds()[kind])
     return KINDS.get(kind)
 
 
 @functools.cache
-def _modules_of_kinds() -> dict[str, str]:
+def kinds() -> dict[str, str]:
+    """The module of every kind of record."""
     return cast(
         dict[str, str],
         json.loads((Path(hardpan.__file__).parent / "record_kinds.json").read_text(encoding="utf-8")),
     )
+
+
+def is_record(cls: type[Any]) -> bool:
+    """Whether a class was made by :func:`record`."""
+    return cls in _KIND_OF
+
+
+def kind_of(cls: type[Any]) -> str:
+    """The kind of a record in JSON; the name of any other class."""
+    return _KIND_OF.get(cls, cls.__name__)
 
 
 def to_json(item: Any, folder: Path | None = None) -> dict[str, Any]:
@@ -196,7 +207,7 @@ def _field_value(item: Any, name: str, folder: Path | None) -> Any:
     if not isinstance(value, np.ndarray) or (folder is not None and value.size > INLINE_NUMBERS):
         return _json_value(value, folder)
     cls: Any = type(item)
-    dtype = _array_type(_field_types(cls)[name])
+    dtype = _array_type(field_types(cls)[name])
     same = dtype is not None and (value.dtype == dtype or value.dtype.kind == dtype.kind == "U")
     listed = same and bool(value.size or value.ndim == 1)
     return _numbers(value) if listed else _json_value(value, folder)
@@ -238,7 +249,7 @@ def array_hash(item: NDArray[Any]) -> str:
 def _check_record_header(data: Mapping[str, Any]) -> None:
     kind, schema = data.get("kind"), data.get("schema")
     if not isinstance(kind, str) or record_class(kind) is None:
-        raise InputError(f"must be one of {', '.join(_modules_of_kinds())}; got {kind!r}", argument="kind")
+        raise InputError(f"must be one of {', '.join(kinds())}; got {kind!r}", argument="kind")
     if schema != SCHEMA:
         raise InputError(
             f"must be {SCHEMA}; got {schema!r}: this file needs another version of hardpan", argument="schema"
@@ -268,7 +279,7 @@ def _from_json_value(value: Any, folder: Path | None) -> Any:
 
 def _build_record(cls: Any, fields: dict[str, Any]) -> Any:
     for name, value in fields.items():
-        kind = _field_types(cls)[name]
+        kind = field_types(cls)[name]
         if isinstance(value, tuple) and (dtype := _array_type(kind)) is not None:
             fields[name] = value = _array_of_lists(value, dtype)
         # JSON has no NaN: a null in a required float field was a number that could not be written.
@@ -288,7 +299,7 @@ def _build_record(cls: Any, fields: dict[str, Any]) -> Any:
 
 
 @functools.cache
-def _field_types(cls: type[Any]) -> dict[str, Any]:
+def field_types(cls: Any) -> dict[str, Any]:
     """The types of a record's fields; Any for those whose names only type checkers import."""
     field_types = dict.fromkeys((f.name for f in dataclasses.fields(cls)), cast(Any, Any))
     for base in reversed(cls.__mro__):
