@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hardpan import arguments, files, report, stats, tables
+from hardpan import arguments, encoders, files, report, stats, tables
 from hardpan.arguments import seconds
 from hardpan.auditing.contents import FEATURE, row_contents
 from hardpan.auditing.copies import copies_across_split
@@ -52,7 +52,6 @@ from hardpan.bayes.floors.model_predictions import Sources, read_models
 from hardpan.bayes.floors.votes import read_votes
 from hardpan.data.dataset import Dataset
 from hardpan.data.tabular import DataOptions
-from hardpan.encoders import open_encoder
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
@@ -198,7 +197,7 @@ def audit(
     tell("reading the data", 0.0)
     source = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else ""
     reads = between(tell, 0.0, 0.02)
-    encoder = None if reading.get("encoder") is None else open_encoder(reading["encoder"])
+    encoder = None if reading.get("encoder") is None else encoders.open_encoder(reading["encoder"])
     wanted = {"sample": functools.partial(_rows_of_large_table, config)} | reading
     opened = Dataset.open(dataset, progress=reads, **wanted | {"encoder": encoder})
     if opened.encoder:
