@@ -19,7 +19,7 @@ from hardpan.auditing.columns import LEVEL
 from hardpan.auditing.copies import copies_by_class_p_value, held_back_for_copies
 from hardpan.auditing.evidence import Evidence, Nearest
 from hardpan.bayes.floors.error_estimates import Floats, Labels
-from hardpan.bayes.floors.neighbours import k_nearest
+from hardpan.bayes.floors.neighbours import nearest_rows
 from hardpan.bayes.floors.repeats import row_digests
 from hardpan.encoders import DESCRIPTORS
 from hardpan.stats.hypothesis_tests import benjamini_hochberg
@@ -98,7 +98,7 @@ def nearest_training(evidence: Evidence) -> Nearest:
     unit = np.sqrt(evidence.inputs.table.directions) if evidence.dataset.vectors is not None else 1.0
 
     def near(rows: Labels) -> Nearest:
-        at, distances = k_nearest(x[inputs], x[rows], min(NEIGHBOURS + 1, len(inputs)))
+        at, distances = nearest_rows(x[inputs], x[rows], min(NEIGHBOURS + 1, len(inputs)))
         return Nearest(rows, np.asarray(distances, dtype=np.float64) / unit, inputs[at])
 
     if evidence.dataset.split is None:
@@ -134,8 +134,8 @@ def near_copies(
         >>> rng = np.random.default_rng(0)
         >>> x = rng.normal(size=(1000, 5))
         >>> x[800:815] = x[:15] + 0.01
-        >>> at, away = k_nearest(x[:800], x[800:], 9)
-        >>> back, inside = k_nearest(x[:800], x[:800], 9)
+        >>> at, away = nearest_rows(x[:800], x[800:], 9)
+        >>> back, inside = nearest_rows(x[:800], x[:800], 9)
         >>> own = Nearest(np.arange(800), inside, back)
         >>> copies = near_copies(Nearest(np.arange(800, 1000), away, at, own), np.arange(1000),
         ...                      np.zeros(1000, dtype=int), np.arange(800), np.zeros(200, dtype=bool))

@@ -28,7 +28,7 @@ from hardpan.auditing.evidence import AuditNote, Evidence
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.bayes.floors.inputs import standardised, unit_vectors
 from hardpan.bayes.floors.model_predictions import model_of
-from hardpan.bayes.floors.neighbours import k_nearest
+from hardpan.bayes.floors.neighbours import nearest_rows
 from hardpan.data.dataset import Split
 from hardpan.engine.devices import torch_threads_for_load
 from hardpan.predictions import Predictions
@@ -163,7 +163,7 @@ def keeps_class_when_mirrored(x: NDArray[Any], labels: Labels, split: Split) -> 
     flat = x[references].reshape(len(references), -1).astype(np.float32)
     accuracy = []
     for images in (x[queries], x[queries][:, :, ::-1]):
-        nearest = k_nearest(flat, images.reshape(len(queries), -1).astype(np.float32), 1)[0][:, 0]
+        nearest = nearest_rows(flat, images.reshape(len(queries), -1).astype(np.float32), 1)[0][:, 0]
         accuracy.append(float((labels[references][nearest] == labels[queries]).mean()))
     return accuracy[1] >= accuracy[0] - FLIP_LOSS
 

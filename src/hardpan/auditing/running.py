@@ -500,19 +500,17 @@ def _drafts(evidence: Evidence, origin: tuple[str, str]) -> Iterator[Callable[[]
     """
     folder, saved, allowed = origin[1], list[Audit](), 0.0
 
-    def save(audit: Audit) -> None:
-        audit.save(folder)
-        saved[:] = [audit]
-
     def draft() -> None:
         nonlocal allowed
         if not folder or time.monotonic() < allowed:
             return
         if not saved:
-            save(_draft(evidence, origin, only_quick=True))
+            saved.append(_draft(evidence, origin, only_quick=True))
+            saved[0].save(folder)
             search_shifts(evidence)
         start = time.monotonic()
-        save(_draft(evidence, origin))
+        saved[:] = [_draft(evidence, origin)]
+        saved[0].save(folder)
         allowed = time.monotonic() + DRAFT_SPACING * (time.monotonic() - start)
 
     try:

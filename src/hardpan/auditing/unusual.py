@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from hardpan.auditing.evidence import Evidence
 from hardpan.bayes.floors.error_estimates import Floats, Labels
-from hardpan.bayes.floors.neighbours import k_nearest
+from hardpan.bayes.floors.neighbours import nearest_rows
 
 LIMIT = 4.0  # deviations from the median, from which on a value is unusual
 FLAT = 0.01  # of the range of the pixels: largest deviation in an image that is nearly of one colour
@@ -138,7 +138,7 @@ def far_rows(evidence: Evidence) -> tuple[Labels, Floats, int] | None:
         rows = np.sort(np.random.default_rng([evidence.config.seed, 15]).choice(rows, most, replace=False))
     if len(rows) < FEWEST or not x.shape[1]:
         return None
-    away = np.asarray(k_nearest(x[rows], None, NEIGHBOURS)[1], dtype=np.float64).mean(axis=1)
+    away = np.asarray(nearest_rows(x[rows], None, NEIGHBOURS)[1], dtype=np.float64).mean(axis=1)
     away /= math.sqrt(inputs.table.directions) if inputs.table.directions == x.shape[1] else 1.0
     scores = robust_scores(np.log(np.maximum(away, _LEAST)))
     order = np.argsort(-away, kind="stable")

@@ -77,6 +77,7 @@ def neighbour_bounds(
     y_train = arguments.labels("y_train", y_train, len(x_train), n_classes)
     y_test = arguments.labels("y_test", y_test, len(x_test), n_classes)
     c = n_classes or arguments.class_count(None, y_train, y_test)
+    x_train, x_test = arguments.features("x_train", x_train), arguments.features("x_test", x_test)
     decisions = _neighbour_decisions(x_train, y_train, x_test, k, validation)
     errors = {
         count: held_out_error(int((classes != y_test).sum()), len(y_test), method=method, confidence=confidence)
@@ -97,7 +98,7 @@ def _neighbour_decisions(
     rule = f"k = {k}"
     if k is None:
         k, rule = choose_k(x_train, y_train, validation)
-    votes = y_train[k_nearest(x_train, x_test, k)[0]]
+    votes = y_train[nearest_rows(x_train, x_test, k)[0]]
     trained = f"on {len(x_train):,} training examples, Euclidean"
     methods = {1: f"1-NN {trained}"} | ({k: f"{k}-NN {trained}; {rule}"} if k > 1 else {})
     return {count: (method, majority_of_neighbours(votes[:, :count])) for count, method in methods.items()}
@@ -124,7 +125,7 @@ def choose_k(
     if len(ks) == 1:
         return 1, "k = 1, the only one for so few examples"
     x, y = validation if validation is not None and len(validation[1]) else (None, y_train)
-    result = y_train[k_nearest(x_train, x, ks[-1])[0]]
+    result = y_train[nearest_rows(x_train, x, ks[-1])[0]]
     errors = [int((majority_of_neighbours(result[:, :k]) != y).sum()) for k in ks]
     k = ks[int(np.argmin(errors))]
     where = "train, leaving one out" if x is None else "validation"
@@ -174,15 +175,23 @@ def k_nearest(
             f"must be of one size; got {train.shape[1]} and {test.shape[1]} features",
             argument=("x_train", "x_test"),
         )
+    return nearest_rows(train, None if itself else test, k)
+
+
+def nearest_rows(
+    train: NDArray[Any], test: NDArray[Any] | None, k: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """As :func:`k_nearest`, of flat rows of finite numbers."""
+    itself = test is None
     if not 1 <= k <= len(train) - itself:
         raise InputError(
             f"must lie in 1..{len(train) - itself}, the examples there are to find; got {k}", argument="k"
         )
     from hardpan.neighbors.exact import nearest  # compiled loops, imported when they are first needed
 
-    kind = np.uint8 if train.dtype == test.dtype == np.uint8 else np.float64
+    kind = np.uint8 if train.dtype == np.uint8 and (test is None or test.dtype == np.uint8) else np.float64
     references = np.ascontiguousarray(train, dtype=kind)
-    queries = references if itself else np.ascontiguousarray(test, dtype=kind)
+    queries = references if test is None else np.ascontiguousarray(test, dtype=kind)
     distances, rows = nearest(queries, references, k, same=itself)
     return rows, distances
 

@@ -638,6 +638,8 @@ def contents_section(evidence: Evidence) -> Section:
 
 def _contents_columns(evidence: Evidence) -> dict[str, list[Any]]:
     """Per class, on the test set: errors of the models, mean confusion."""
+    if not evidence.models and "confusion" not in evidence.columns:
+        return {}
     test, labels, k = evidence.modelled.test, evidence.labels, evidence.dataset.n_classes
     level = evidence.config.confidence
     by_class = [test[labels[test] == c] for c in range(k)]
