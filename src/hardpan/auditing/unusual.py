@@ -126,11 +126,11 @@ def far_rows(evidence: Evidence) -> tuple[Labels, Floats, int] | None:
     Of equal rows one is searched. Far is a mean distance whose logarithm is :data:`LIMIT` deviations above
     the median or more. None where there are too few rows.
     """
-    from hardpan.neighbors.exact import affordable_pairs  # compiled loops, imported when they are first needed
-
     inputs, split = evidence.inputs, evidence.modelled
     if inputs is None:
         return None
+    from hardpan.neighbors.exact import affordable_pairs  # compiled loops, imported when they are first needed
+
     x, rows = inputs.table.scaled, np.sort(np.concatenate([split.train, split.validation, split.test]))
     rows = np.setdiff1d(rows, inputs.equal.repeats(rows))
     most = math.isqrt(affordable_pairs(x, SEARCH_SHARE * evidence.config.budget))
