@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.web.visitor import Town
 
-from hardpan import Dataset
+from hardpan import Dataset, cli
 from hardpan.errors import InputError
 from hardpan.neighbors.text_copies import normalised_text
 from hardpan.replicate import Project, database, simulate
@@ -146,6 +146,22 @@ def test_folders_and_columns_that_cannot_be_used_are_named(made, tmp_path):
         csv.writer(stream).writerows([["words", "class"], ["a b", "bill"]])
     with pytest.raises(InputError):
         project.add_candidates(tmp_path / "bad.csv")
+    assert project.add_candidates(tmp_path / "bad.csv", text="words").added == 1
     mixed = {"text": sentences(40, 3)["text"], "label": ["a", "b"] * 20, "length": list(range(40))}
     with pytest.raises(InputError):
         Project.create(tmp_path / "mixed", Dataset.open(write_table(tmp_path / "mixed.csv", mixed)), **SETTINGS)
+
+
+def test_the_commands_take_columns_of_other_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    originals, new = sentences(60, 1), sentences(30, 2)
+    write_table("q.csv", {"note": ["x y z"] * 60, "utterance": originals["text"], "intent": originals["label"]})
+    write_table("new.csv", {"utterance": new["text"], "class": new["label"]})
+    reading = ["--label", "intent", "--text", "utterance", "--set", "drop=note", "--set", "grid=24"]
+    for words in (["init", "p", "--original", "q.csv", *reading], ["add", "p", "new.csv", "--text", "utterance"]):
+        with pytest.raises(SystemExit) as done:
+            cli.main(["replicate", *words])
+        assert not done.value.code
+    project = Project.open("p")
+    assert set(all_texts(project).values()) == {*originals["text"], *new["text"]}
+    project.close()

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from hardpan.cli.common import Seed, emit_report, progress_on_stderr
-from hardpan.cli.decorators import Output, printing, reporting, spread
+from hardpan.cli.decorators import DATA_FLAGS, DataFlags, Output, printing, reporting, spread
 from hardpan.cli.options import Flags
 from hardpan.errors import InputError
 from hardpan.replicate.folder import ProjectConfig
@@ -26,6 +26,7 @@ app = typer.Typer(
 
 
 _OF_THE_DATA = ("name", "original", "original_hash", "classes", "shape")
+_NOT_READ = ("name", "encoder", "download", "encoder_device", "encoder_half", "encoder_batch")
 _SERVE = ("port", "host", "workers_expected", "address", "new_owner_link", "json")
 _SAMPLE = ("strategy", "per_class", "threshold", "source", "without_flagged", "seed")
 ProjectFolder = Annotated[Path, typer.Argument(metavar="PROJECT", help="Folder of the project.")]
@@ -71,12 +72,18 @@ def init(
     ] = None,
     name: Annotated[str, typer.Option("--name", help="Name of the new set.")] = "",
     database_url: DatabaseUrl = "",
+    reading: Annotated[DataFlags, Flags(only=("label", "text"), without=_NOT_READ)] = DATA_FLAGS,
 ) -> Report:
     """Create a project for a new test set.
 
     Example: [bold]hardpan replicate init new-digits --original digits[/bold]
     """
-    settings |= {"original": original, "classes": classes, "name": name, "database_url": database_url}
+    settings |= {
+        "original": reading.apply(original),
+        "classes": classes,
+        "name": name,
+        "database_url": database_url,
+    }
     with progress_on_stderr() as progress:
         progress("reading the original data", 0.0)
         with opened(folder, Project.create, **settings) as project:
@@ -139,7 +146,7 @@ def add(
         dict[str, Any],
         Flags(
             of=Project.add_candidates,
-            only=("per_class", "keywords"),
+            only=("per_class", "keywords", "text"),
         ),
     ],
 ) -> Report:

@@ -128,6 +128,7 @@ def add_candidates(
     *,
     per_class: int | None = None,
     keywords: str | os.PathLike[str] | None = None,
+    text: str = "",
     progress: Progress = no_progress,
 ) -> AddedCandidates:
     """Put candidates into the pool; the same source again adds nothing.
@@ -140,12 +141,13 @@ def add_candidates(
         per_class: number of new images per class: also find the keywords (sub-classes) of the originals and how
             many new images each should give (see :func:`find_subclasses`).
         keywords: folder or table of images with keywords: originals get the keyword of the same image there.
+        text: of a table, the column with the texts.
         progress: called with the step and the fraction done.
     """
     path = arguments.as_path("source", source)
     if per_class is None and keywords is not None:
         raise InputError("is needed to make quotas of keywords", argument="per_class")
-    listed = list(read_pool_source(project, path))
+    listed = list(read_pool_source(project, path, text))
     known = set(database.image_contents(project, "candidate"))
     originals = set(database.image_contents(project, "original"))
     counts: Counter[str] = Counter()
@@ -193,12 +195,12 @@ def _pool_source_hashes(path: Path, name: str, pictures: Sequence[tuple[str, ...
     return hashes | {"table": file_hash(path)} if path.is_file() else hashes
 
 
-def read_pool_source(project: ProjectFolder, path: Path) -> Iterator[SourceExample]:
+def read_pool_source(project: ProjectFolder, path: Path, text: str = "") -> Iterator[SourceExample]:
     """What a folder or table offers, in the order of names or rows."""
     if path.is_dir():
         yield from _pool_folder_examples(path)
     elif tables.is_table_file(path):
-        yield from _pool_table_examples(project, path)
+        yield from _pool_table_examples(project, path, text)
     else:
         raise InputError(f"{path}: candidates come from a folder or a table, such as a CSV or Parquet file")
 
@@ -218,14 +220,14 @@ def _pool_folder_examples(root: Path) -> Iterator[SourceExample]:
         )
 
 
-def _pool_table_examples(project: ProjectFolder, path: Path) -> Iterator[SourceExample]:
+def _pool_table_examples(project: ProjectFolder, path: Path, text: str) -> Iterator[SourceExample]:
     columns = tables.read_columns(path, text=files.suffix_of(path) in (".csv", ".tsv"))
     texts = isinstance(project.kind, Texts)
-    contents = tables.find_columns(list(columns), ["text"], where=str(path)).values() if texts else BYTES
-    column = next((name for name in (*contents, *PATHS) if name in columns), None)
+    named = tables.find_columns(list(columns), ["text"], {"text": text or None}, where=str(path)) if texts else {}
+    column = next((name for name in (*named.values(), *(() if texts else BYTES), *PATHS) if name in columns), None)
     if column is None:
-        what = "text" if texts else "bytes"
-        raise InputError(f"{path}: needs a column path or {what}; the columns are {', '.join(columns)}")
+        what = "a column of texts (name it with --text)" if texts else "a column bytes"
+        raise InputError(f"{path}: needs {what} or path; the columns are {', '.join(columns)}")
     limit = path.parent.resolve()
     others = [name for name in columns if name not in MEANINGS and name != column]
 
