@@ -179,6 +179,14 @@ def test_limits_of_bounded_means_cover_skewed_scores(shape: str, n: int, draws: 
         assert ((low >= 0) & (low <= high) & (high <= 1)).all()
 
 
+@pytest.mark.parametrize("n", [40, 80, 300])
+def test_a_bounded_mean_is_no_end_of_its_interval(n: int) -> None:
+    draws = np.random.default_rng(n)
+    x = draws.binomial(5, draws.beta(0.5, 0.5, (300, n))) / 5  # five runs of items that are easy or hard
+    low, high = bounded_mean_limits(x)
+    assert (np.minimum(x.mean(axis=1) - low, high - x.mean(axis=1)) > 0.25 * (high - low)).all()
+
+
 def test_limits_of_bounded_means_are_not_much_wider_than_normal_ones() -> None:
     x = np.random.default_rng(0).beta(2, 2, (50, 1000))
     low, high = bounded_mean_limits(x)

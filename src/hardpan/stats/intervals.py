@@ -214,10 +214,11 @@ def mean(
 def bounded_mean_limits(values: ArrayLike, confidence: float = 0.95, *, seed: int = 0) -> tuple[Floats, Floats]:
     """Confidence limits of row means of independent values in [0, 1], valid for every distribution and every n.
 
-    The lower end is the smallest m with max_t Π_{i≤t} (1 + λ_i (x_i − m)) < 2/α: no bet against a mean of m has
-    made so much. λ_i = min(√(2 log(2/α)/(n v_{i−1})), 0.9/m) with v the variance of the values before, which are
-    taken in a random order; the upper end is that of 1 − x. About 1.2 times as wide as the normal interval where
-    that one is right, and wider for few or very skewed values, where the normal one misses too often.
+    The lower end is the smallest m with Π_{i≤t} (1 + λ_i (x_i − m)) < 2/α for all t from 0.9 n to n: no bet
+    against a mean of m has made so much. With all t it is a tenth narrower, but the first values may decide it, so
+    that it ends at the mean. λ_i = min(√(2 log(2/α)/(n v_{i−1})), 0.9/m) with v the variance of the values before,
+    which are taken in a random order; the upper end is that of 1 − x. About 1.3 times as wide as the normal one
+    where that is right, and wider for few or very skewed values, where the normal one misses too often.
 
     Args:
         values: (M, n) numbers from 0 to 1.
@@ -262,7 +263,7 @@ def _betting_limit(x: Floats, level: float) -> Floats:
     for _ in range(_HALVINGS):
         m = (low + high) / 2
         made = np.log1p(np.minimum(bets, 0.9 / np.maximum(m, 1e-12)[:, None]) * (x - m[:, None]))
-        refuted = np.cumsum(made, axis=1).max(axis=1) >= target
+        refuted = np.cumsum(made, axis=1)[:, 9 * n // 10 :].max(axis=1) >= target
         low, high = np.where(refuted, m, low), np.where(refuted, high, m)
     return low
 
