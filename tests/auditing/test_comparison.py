@@ -44,6 +44,15 @@ def test_two_audits_give_the_differences():
     assert not found.agreement
 
 
+@pytest.mark.parametrize("end", ["value", "low", "high"])
+def test_a_measure_without_a_number_is_not_compared(end):
+    unknown = dataclasses.replace(EASY.measures["best_error"], **{end: None})
+    altered = dataclasses.replace(EASY, measures={**EASY.measures, "best_error": unknown})
+    found = comparison.compare([altered, HARD])
+    assert set(found.differences) == {"flow_floor", "bits"}
+    assert found._repr_html_()
+
+
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0.001, 0.2), st.floats(0.001, 0.2))
 def test_a_difference_turned_round_is_its_mirror(a, b, half_a, half_b):
     there = comparison.difference(known(a, half_a), known(b, half_b))

@@ -100,6 +100,7 @@ def compare(audits: Sequence[Audit]) -> AuditComparison:
             raise InputError(f"must be results of hardpan.audit; got {type(item).__name__}", argument="audits")
     if len(audits) < 2:
         raise InputError(f": a comparison needs at least two; got {len(audits)}", argument="audits")
+    audits = [dataclasses.replace(item, measures=_known_measures(item)) for item in audits]
     named = dict(zip(_audit_names(audits), audits, strict=True))
     values = {
         measure: by_name
@@ -142,6 +143,12 @@ def compare(audits: Sequence[Audit]) -> AuditComparison:
             f"{name}: {key}": digest for name, item in named.items() for key, digest in item.origin.hashes.items()
         },
     )
+
+
+def _known_measures(audit: Audit) -> dict[str, Estimate]:
+    """The measures that are numbers: a file may have null in their place."""
+    ends = {name: (item.value, item.low, item.high) for name, item in audit.measures.items()}
+    return {name: audit.measures[name] for name, listed in ends.items() if None not in listed}
 
 
 def _covers_zero(item: Estimate) -> bool:

@@ -8,6 +8,7 @@ classes, so that other class proportions in test do not look like copies.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from hardpan.bayes.floors.error_estimates import Labels
 
 HELD_BACK = 5  # random parts of train that are compared with test
 PERMUTATIONS = 1999
+MOST_LISTED = 100_000  # rows
 PERMUTED_AT_ONCE = 4_000_000  # numbers
 
 
@@ -50,6 +52,26 @@ def copies_across_split(every: EveryRow, seed: int = 0) -> CopyTest | None:
     tests = held_back_copies_test(*rows, seed), copy_similarity_test(*rows, seed)
     p_value, similarity = (min(1.0, 2 * value) for value in tests)
     return CopyTest(p_value, similarity, natural_copies(*rows))
+
+
+def repeated_rows(every: EveryRow, class_names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Columns of the rows that equal another one, with a number that equal rows share; at most 100,000 rows.
+
+    Example:
+        >>> from hardpan import Dataset
+        >>> from hardpan.bayes.floors.inputs import split_inputs
+        >>> data = Dataset.from_arrays([[1.0], [2.0], [1.0], [3.0], [2.0]], [0, 1, 1, 0, 1])
+        >>> found = repeated_rows(EveryRow.of(split_inputs(data, data.labels, 0)), data.class_names)
+        >>> found["row"].tolist(), found["label"].tolist()
+        ([1, 4, 0, 2], ['1', '1', '0', '1'])
+    """
+    rows = np.flatnonzero(every.equal.sizes[every.equal.group] > 1)
+    rows = rows[np.argsort(every.equal.group[rows], kind="stable")][:MOST_LISTED]
+    split = np.full(len(every.labels), "", dtype="<U10")
+    for name, members in every.searched.items():
+        split[members] = name
+    columns = {"equal": every.equal.group[rows], "split": split[rows], "row": every.row[rows]}
+    return columns | {"label": np.array(class_names)[every.labels[rows]]}
 
 
 def natural_copies(group: Labels, labels: Labels, train: Labels, test: Labels) -> float:

@@ -26,7 +26,7 @@ import pyarrow as pa
 from hardpan import arguments, encoders, files, report, stats, tables
 from hardpan.arguments import seconds
 from hardpan.auditing.contents import FEATURE, row_contents
-from hardpan.auditing.copies import copies_across_split
+from hardpan.auditing.copies import copies_across_split, repeated_rows
 from hardpan.auditing.data_curve import DataCurve, data_curve
 from hardpan.auditing.evidence import AuditConfig, AuditNote, AuditStep, EveryRow, Evidence
 from hardpan.auditing.example_table import TABLE, THUMBNAILS, example_table_files, join_example_table
@@ -67,6 +67,7 @@ ROW_NUMBERS_PER_SECOND = 1.5e5  # of the budget: rows of a table × (features + 
 ROW_COST, MIN_ROWS = 25, 5_000
 WORK = "work"
 HARD_SUBSET = "hard-subset.json"
+REPEATS = "problems/repeats.csv"
 DRAFT_SPACING = 10.0  # seconds between two versions of the page per second that one takes
 ADDED_LATER = ("shift", "groups", "order", "leak-feature", "near-copies", "labels", "slices", "models")
 """What a version that is saved while the audit runs may lack, in the order in which it is computed."""
@@ -421,6 +422,8 @@ def _run_audit(
     downloads = {**example_table_files(table, dataset), "problems/labels.csv": tables.csv_text(label_csv)}
     if evidence.floor is not None and evidence.floor.consensus is not None:
         downloads["problems/consensus.csv"] = tables.csv_text(evidence.floor.consensus.columns)
+    if dataset.all_rows is not None and evidence.every is not None:
+        downloads[REPEATS] = tables.csv_text(repeated_rows(evidence.every, dataset.class_names))
     if evidence.hard is not None:
         downloads[HARD_SUBSET] = files.json_text(evidence.hard.subset) + "\n"
     return _audit_of(
@@ -548,7 +551,9 @@ def _draft(evidence: Evidence, origin: tuple[str, str], *, only_quick: bool = Fa
         searched=done,
         pending=tuple(kind for kind in ADDED_LATER if kind not in (*done, *never)),
         live=True,
-        downloads=dict.fromkeys((TABLE, THUMBNAILS, "problems/labels.csv", "problems/consensus.csv", HARD_SUBSET)),
+        downloads=dict.fromkeys(
+            (TABLE, THUMBNAILS, "problems/labels.csv", "problems/consensus.csv", REPEATS, HARD_SUBSET)
+        ),
     )
     made.view()  # while the evidence is as it is now
     evidence.floor, evidence.probs, evidence.metrics = None, {}, None
