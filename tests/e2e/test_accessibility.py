@@ -8,7 +8,7 @@ from tests.pages.samples import EVERY
 from hardpan.estimates import Estimate
 from hardpan.pages.galleries import gallery_chart
 from hardpan.pages.html_page import view_page
-from hardpan.pages.leaderboard import scores_raster
+from hardpan.pages.leaderboard.board import scores_raster
 from hardpan.pages.sections import ProblemLine, Section, Table, Tile, View
 from hardpan.report import Provenance
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from hardpan import Outcomes
 from hardpan.leaderboard.summary import summarize
-from hardpan.pages.leaderboard import scores_raster
+from hardpan.pages.leaderboard.board import scores_raster
 from hardpan.pages.sections import Table
 
 RNG = np.random.default_rng(0)

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from hardpan.cli.common import emit_report
-from hardpan.cli.decorators import Output, spread
-from hardpan.cli.leaderboard import ScoreReading
+from hardpan.cli.decorators import Output, ScoreReading, spread
 from hardpan.leaderboard.gating import gate as gate_of_runs
 
 app = typer.Typer(rich_markup_mode="rich")

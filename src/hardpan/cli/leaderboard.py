@@ -12,7 +12,7 @@ import typer
 
 from hardpan import leaderboard
 from hardpan.cli.common import emit_report, progress_on_stderr
-from hardpan.cli.decorators import Output, reporting, spread
+from hardpan.cli.decorators import Output, ScoreReading, reporting, spread
 from hardpan.cli.options import Flags
 from hardpan.errors import InputError
 from hardpan.execution import Progress
@@ -22,16 +22,6 @@ from hardpan.leaderboard.keys import read_errata
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
 from hardpan.report import Report
-
-ScoreReading = Annotated[
-    dict[str, Any],
-    Flags(
-        of=Outcomes.open,
-        only=("filter", "metric", "unparsed", "group", "columns"),
-        without=("totals",),
-        names={"columns": "--column"},
-    ),
-]
 
 app = typer.Typer(
     rich_markup_mode="rich",

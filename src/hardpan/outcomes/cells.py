@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import math
@@ -76,10 +77,15 @@ def shorten(text: str, longest: int = LONGEST_ANSWER) -> str:
 
 def score_of(value: Any) -> float | None:
     """A score as a number: numbers, booleans, and words such as "correct"; None where it is neither."""
+    if isinstance(value, str):
+        return _score_of_text(value) if len(value) < LONGEST_ANSWER else None
     if isinstance(value, (bool, int, float, np.number, np.bool_)):
         return float(value) if math.isfinite(value) else None
-    if not isinstance(value, str):
-        return None
+    return None
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _score_of_text(value: str) -> float | None:
     text = value.strip().lower()
     if text in _WORDS:
         return _WORDS[text]

@@ -47,7 +47,9 @@ def is_counts(columns: Columns) -> bool:
     counted = any(name in columns for name in _CORRECT) and any(name in columns for name in _TOTAL)
     apart = [name for name in ("model", *column_role_names("task"), "img_size", "metric") if name in columns]
     rows = list(zip(*(columns[name] for name in apart), strict=True))
-    accuracies = bool(_sets_of_counts(columns)) or any(name in columns for name in _ACCURACY)
+    sets = _sets_of_counts(columns)
+    counted = counted or any(f"{name}_total" in columns for name in sets)
+    accuracies = bool(sets) or any(name in columns for name in _ACCURACY)
     return counted or (accuracies and len(set(rows)) == len(rows))
 
 

@@ -68,13 +68,9 @@ def unnested(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
     """
     result: dict[str, Sequence[Any]] = {}
     for name, values in columns.items():
-        objects = [value for value in values if isinstance(value, Mapping)]
+        objects = [value for value in values if isinstance(value, dict)]
         keys = list(dict.fromkeys(key for value in objects for key in value))
-        if (
-            not objects
-            or len(keys) > _MOST_KEYS
-            or any(value for value in values if not isinstance(value, Mapping))
-        ):
+        if not objects or len(keys) > _MOST_KEYS or any(value for value in values if not isinstance(value, dict)):
             result[name] = values
             continue
         inner = {f"{name}.{key}": [value.get(key) if value else None for value in values] for key in keys}

@@ -79,7 +79,8 @@ def score_table_columns(source: Any, where: str) -> Columns:
             raise InputError(f"{where}: no scores of a known form. {READABLE}")
         source = rows
     is_csv = is_file and suffix_of(source) in (".csv", ".tsv", ".txt")
-    columns = unnested(read_columns(source, text=is_csv, unnamed="item-" if is_file else "", name=where))
+    read = read_columns(source, text=is_csv, unnamed="item-" if is_file else "", name=where)
+    columns: Columns = read if is_csv else unnested(read)
     named: dict[str, Sequence[Any]] = {}
     for name, values in columns.items():
         word = plain_name(name)
@@ -138,7 +139,7 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
         return
     model, item, score = roles.get("model"), roles.get("item"), roles.get("score")
     measures = {role: name for role, name in measures.items() if name not in roles.values()}
-    wrong = next((name for name in _score_candidates(columns, roles, options) if score is None), "")
+    wrong = next(iter(_score_candidates(columns, roles, options)), "") if score is None else ""
     if _ERRORS.fullmatch(plain_name(wrong)):
         raise InputError(
             f"{where}: column {wrong!r} has errors, not scores; give 1 - error as 'score', or 'correct'; for "

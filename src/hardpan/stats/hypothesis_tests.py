@@ -8,11 +8,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
-from scipy.optimize import brentq
 
 from hardpan import arguments
 from hardpan.errors import InputError
-from hardpan.stats.intervals import log_binomial
+from hardpan.stats.intervals import log_binomial, root_between
 from hardpan.stats.resampling import Floats
 
 POWER = 0.8
@@ -137,6 +136,8 @@ def smallest_difference(discordant: float | Callable[[float], float], n: int, al
         differ = discordant(x) if callable(discordant) else discordant
         return mcnemar_power(x, min(max(differ, x), 1.0), n, alpha) - POWER
 
+    from scipy.optimize import brentq  # the gate starts without scipy.optimize
+
     return float(brentq(lacking, 1e-9, 1.0, xtol=1e-7, rtol=1e-4)) if lacking(1.0) > 0 else float("nan")
 
 
@@ -243,4 +244,4 @@ def _smallest_t(degrees: int, alpha: float) -> float:
     chi = 2 * special.gammaincinv(degrees / 2, (np.arange(2000) + 0.5) / 2000)
     spread = critical * np.sqrt(chi / degrees)
     most = float(spread[-1]) + 10
-    return float(brentq(lambda r: float(special.ndtr(r - spread).mean()) - POWER, 0.0, most))
+    return root_between(lambda r: float(special.ndtr(r - spread).mean()) - POWER, 0.0, most)

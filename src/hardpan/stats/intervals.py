@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import bisect
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
-from scipy.optimize import brentq
 
 from hardpan import arguments
 from hardpan.arguments import check_confidence, whole_number
@@ -378,9 +378,23 @@ def tango_limits(ahead: int, behind: int, n: int, confidence: float = 0.95) -> t
         return float(lead / np.sqrt(max(n * (2 * q + delta * (1 - delta)), 1e-300)))
 
     centre, edge = (b - c) / n, 1 - 1e-12
-    low = float(brentq(lambda x: score(x) - z, -edge, centre)) if score(-edge) > z else -1.0
-    high = float(brentq(lambda x: score(x) + z, centre, edge)) if score(edge) < -z else 1.0
+    low = root_between(lambda x: score(x) - z, -edge, centre) if score(-edge) > z else -1.0
+    high = root_between(lambda x: score(x) + z, centre, edge) if score(edge) < -z else 1.0
     return low, high
+
+
+def root_between(function: Callable[[float], float], low: float, high: float) -> float:
+    """The root of a function that changes its sign once between two numbers, by bisection.
+
+    Example:
+        >>> round(root_between(lambda x: x**2 - 2, 0.0, 2.0), 12)
+        1.414213562373
+    """
+    rising = function(low) < 0
+    for _ in range(54):
+        middle = (low + high) / 2
+        low, high = (middle, high) if (function(middle) < 0) == rising else (low, middle)
+    return (low + high) / 2
 
 
 def bootstrap_t_limits(
