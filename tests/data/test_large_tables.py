@@ -149,3 +149,18 @@ def test_files_of_each_split_and_rows_without_a_label(table, tmp_path):
 def test_blocks_with_other_columns_are_refused(table):
     with pytest.raises(InputError, match="kind"):
         TableBlocks.open({"train": [table], "test": [table.drop_columns("kind")]})
+
+
+def test_corrections_of_a_sample_change_what_is_known_of_all_rows(table, tmp_path):
+    pyarrow.parquet.write_table(table, tmp_path / "table.parquet")
+    dataset = Dataset.open(tmp_path / "table.parquet", sample=200)
+    new = "yes" if dataset.class_names[dataset.labels[3]] != "yes" else "no"
+    lines = ["id,corrected_label,tags", f"{dataset.ids[3]},{new},", f"{dataset.ids[8]},,exclude"]
+    (tmp_path / "corrections.csv").write_text("\n".join(lines))
+    corrected = Dataset.open(f"{tmp_path}/table.parquet@{tmp_path}/corrections.csv", sample=200)
+    known, row = corrected.all_rows, dataset.metadata["row"]
+    assert (len(corrected), len(known.labels)) == (len(dataset) - 1, N - 1)
+    assert known.row[known.sampled].tolist() == corrected.metadata["row"].tolist()
+    assert known.labels[known.sampled].tolist() == corrected.labels.tolist()
+    changed = known.labels != np.delete(dataset.all_rows.labels, row[8])
+    assert known.row[changed].tolist() == [row[3]]

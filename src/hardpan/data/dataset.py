@@ -92,6 +92,20 @@ class AllRows:
     row: NDArray[np.int64]
     sampled: NDArray[np.int64]
 
+    def corrected(self, labels: NDArray[np.int64], keep: NDArray[np.bool_]) -> AllRows:
+        """The same with other labels of the N sampled rows, and without those that are not kept."""
+        kept, own = np.ones(len(self.keys), dtype=bool), None if self.labels is None else self.labels.copy()
+        kept[self.sampled[~keep]] = False
+        if own is not None:
+            own[self.sampled] = labels
+        return AllRows(
+            None if own is None else own[kept],
+            None if self.split is None else self.split[kept],
+            self.keys[kept],
+            self.row[kept],
+            (np.cumsum(kept) - 1)[self.sampled[keep]],
+        )
+
 
 @record(eq=False)
 class Split:

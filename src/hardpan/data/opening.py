@@ -597,4 +597,6 @@ def open_corrected(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset:
         corrected = dataclasses.replace(
             corrected, warnings=(*corrected.warnings, DataWarning(message, "suggested"))
         )
-    return corrected if keep.all() else corrected.select(np.flatnonzero(keep))
+    every = None if dataset.all_rows is None else dataset.all_rows.corrected(labels, keep)
+    corrected = corrected if keep.all() else corrected.select(np.flatnonzero(keep))
+    return dataclasses.replace(corrected, all_rows=every)

@@ -110,7 +110,7 @@ class TableBlocks:
         if not isinstance(part, Path):
             yield from (part.slice(at, self.block_rows) for at in range(0, part.num_rows, self.block_rows))
         elif suffix_of(part) in (".csv", ".tsv"):
-            yield from csv_blocks(part, {item.name: item.type for item in self.schema})
+            yield from csv_blocks(part, {item.name: item.type for item in self.schema}, names)
         else:
             yield from (pyarrow.Table.from_batches([batch]) for batch in parquet_batches(part, names))
 

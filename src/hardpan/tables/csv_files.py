@@ -70,9 +70,14 @@ class _Layout(NamedTuple):
 
 
 def _parse_csv(
-    path: Path, raw: bytes, layout: _Layout, types: Mapping[str, Any], has_names: bool = False
+    path: Path,
+    raw: bytes,
+    layout: _Layout,
+    types: Mapping[str, Any],
+    has_names: bool = False,
+    columns: Sequence[str] = (),
 ) -> pyarrow.Table:
-    """The table of some lines; ``has_names``: the first of them is the header."""
+    """The table of some lines, or some columns of it; ``has_names``: the first of them is the header."""
     import pyarrow
     from pyarrow import csv as arrow_csv
 
@@ -86,7 +91,11 @@ def _parse_csv(
             ),
             parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(
-                null_values=_NULLS, strings_can_be_null=False, column_types=types, decimal_point=decimal
+                null_values=_NULLS,
+                strings_can_be_null=False,
+                column_types=types,
+                decimal_point=decimal,
+                include_columns=columns,
             ),
         )
     except pyarrow.ArrowInvalid as error:
@@ -96,17 +105,17 @@ def _parse_csv(
         ) from error
 
 
-def csv_blocks(path: Path, types: Mapping[str, Any]) -> Iterator[pyarrow.Table]:
+def csv_blocks(path: Path, types: Mapping[str, Any], columns: Sequence[str] = ()) -> Iterator[pyarrow.Table]:
     """A large CSV file in UTF-8, some lines at a time; types that are not in ``types`` are those of these lines."""
     layout: _Layout | None = None
     for raw in _blocks_of_lines(path):
         if layout is not None:
-            yield _parse_csv(path, raw, layout, types)
+            yield _parse_csv(path, raw, layout, types, columns=columns)
             continue
         with refusing_damaged(path, "is not text in UTF-8", "save it as UTF-8"):
             content, delimiter, header = _csv_layout(path, raw.decode("utf-8-sig"))
         layout = _Layout(header, delimiter, "," if delimiter == ";" and _DECIMAL_COMMA.search(content) else ".")
-        table = _parse_csv(path, content.encode(), layout, types, has_names=True)
+        table = _parse_csv(path, content.encode(), layout, types, has_names=True, columns=columns)
         if any(name != name.strip() for name in header) or all(map(is_number, header[1:] or header)):
             raise table_without_header(path, header)
         _check_header(path, table)
