@@ -26,6 +26,20 @@ _MEDIA_TYPES = {
 }
 
 
+_EXAMPLE_FIELDS = {  # columns of index.csv
+    "id": ("Text", "The example: the first 16 digits of a hash of its content."),
+    "class": ("Text", "Its class."),
+    "subclass": ("Text", "Its keyword inside the class, where there is one."),
+    "frequency": ("Float", "Its selection frequency: proportion of annotators who selected it for its class."),
+    "votes": ("Integer", "How many annotators saw it."),
+    "fill": ("Text", "Why it was taken from another bin or sub-class, if it was."),
+    "source": ("Text", "Where it comes from."),
+    "date": ("Text", "Its date, where it is known."),
+    "sha256": ("Text", "Hash of its content: of the text, or of the pixels in the size of the set."),
+}
+_TEXT_FIELDS = {"id": ("Text", "The text."), "text": ("Text", "Its content."), "label": ("Text", "Its class.")}
+
+
 @dataclass(frozen=True)
 class DatasheetFacts:
     """What the documents of a set say; ``unseen`` images had no final review, ``waiting`` pairs no decision."""
@@ -56,7 +70,17 @@ class DatasheetFacts:
         """
         result: dict[str, Any] = json.loads(Path(__file__).with_name("croissant.json").read_text(encoding="utf-8"))
         config, sample, author = self.project.config, self.sample, self.author or "not stated"
-        noun, other = self.project.kind.noun, {"image": "texts", "text": "images"}[self.project.kind.noun]
+        noun = self.project.kind.noun
+        examples, pictures = result["recordSet"]
+        examples["field"] = _croissant_fields("examples", "index.csv", _EXAMPLE_FIELDS)
+        texts: dict[str, Any] = {
+            "@type": "cr:RecordSet",
+            "@id": "texts",
+            "name": "texts",
+            "description": "Every text.",
+        }
+        texts["key"] = {"@id": "texts/id"}
+        texts["field"] = _croissant_fields("texts", "data.parquet", _TEXT_FIELDS)
         objects = [
             {
                 "@type": "cr:FileObject",
@@ -85,9 +109,24 @@ class DatasheetFacts:
             "creator": {"@type": "sc:Organization", "name": author},
             "citeAs": f"{author}: {config.name}, {self.date[:4]}",
             "keywords": [*result["keywords"], f"{noun} classification", *self.per_class][:50],
-            "distribution": [*objects, *(item for item in result["distribution"] if item["@id"] != other)],
-            "recordSet": [item for item in result["recordSet"] if item["name"] != other],
+            "distribution": [*objects, *(result["distribution"] if noun == "image" else ())],
+            "recordSet": [examples, pictures if noun == "image" else texts],
         }
+
+
+def _croissant_fields(record: str, file: str, described: Mapping[str, tuple[str, str]]) -> list[dict[str, Any]]:
+    """The columns of a file as fields of a record set."""
+    return [
+        {
+            "@type": "cr:Field",
+            "@id": f"{record}/{name}",
+            "name": f"{record}/{name}",
+            "description": text,
+            "dataType": f"sc:{kind}",
+            "source": {"fileObject": {"@id": file}, "extract": {"column": name}},
+        }
+        for name, (kind, text) in described.items()
+    ]
 
 
 def datasheet_text(facts: DatasheetFacts) -> str:
