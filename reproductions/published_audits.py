@@ -3,8 +3,8 @@
 Run: python -m reproductions.published_audits FOLDER [--only NAME[,NAME]] [--pages]
 
 FOLDER holds the repositories that the data come from (``git clone https://github.com/OWNER/NAME
-FOLDER/OWNER/NAME``) and ``cifar10.npz`` (x_train, y_train, x_test, y_test). For each audit the script lays the data
-out in FOLDER/published, runs the command, photographs the page's first screen and writes
+FOLDER/OWNER/NAME``), ``cifar10.npz`` (x_train, y_train, x_test, y_test) and ``fashion-mnist/*.gz``. For each audit
+the script lays the data out in FOLDER/published, runs the command, photographs the page's first screen and writes
 reproductions/records/published_audits/NAME.json and docs/audits/NAME.png; then all pages, docs/audits/NAME.md and
 index.md, from the records. ``--pages`` writes only these. Every sentence about a benchmark is one of its report.
 """
@@ -15,6 +15,7 @@ import argparse
 import csv
 import dataclasses
 import datetime
+import html
 import io
 import json
 import shlex
@@ -44,23 +45,23 @@ NOT_MEASURED = "fresh"  # the kind of what an audit says that it did not measure
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A public repository at one commit, as a clone in the folder of the data."""
+    """Where data are from: an address, and a version, of repositories the commit at which a clone is read."""
 
-    repository: str
-    commit: str
+    address: str
+    version: str
     licence: str
 
     def git(self, folder: Path, *arguments: str) -> bytes:
-        clone = folder / self.repository
+        clone = folder / self.address.removeprefix("github.com/")
         if not clone.exists():
-            sys.exit(f"git clone https://github.com/{self.repository} {clone}")
+            sys.exit(f"git clone https://{self.address} {clone}")
         return subprocess.run(["git", "-C", str(clone), *arguments], check=True, stdout=subprocess.PIPE).stdout
 
     def read(self, folder: Path, path: str) -> bytes:
-        return self.git(folder, "show", f"{self.commit}:{path}")
+        return self.git(folder, "show", f"{self.version}:{path}")
 
     def paths(self, folder: Path) -> list[str]:
-        return self.git(folder, "ls-tree", "-r", "--name-only", self.commit).decode().splitlines()
+        return self.git(folder, "ls-tree", "-r", "--name-only", self.version).decode().splitlines()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +92,7 @@ class PublishedAudit:
     summary: tuple[str, ...]
     size: str
     source: str
-    commit: str
+    version: str
     licence: str
     read_as: str
     command: str
@@ -147,6 +148,14 @@ def messages(source: Source, folder: Path, to: Path) -> None:
     _write_table(to / "sms.csv", [["label", "text"], *(line.split("\t", 1) for line in lines)])
 
 
+def fashion(source: Source, folder: Path, to: Path) -> None:
+    """The four files, as they lie in the folder of the data."""
+    for part in ("train", "t10k"):
+        for kind in ("images-idx3", "labels-idx1"):
+            name = f"fashion-mnist/{part}-{kind}-ubyte.gz"
+            _write(to / name, (folder / name).read_bytes())
+
+
 def cifar_models(source: Source, folder: Path, to: Path) -> None:
     """Which images each model has right, on CIFAR-10's test set and on the new one."""
     with np.load(folder / "cifar10.npz") as arrays:
@@ -175,20 +184,24 @@ def _write_table(path: Path, rows: list[list[str]]) -> None:
         csv.writer(file).writerows(rows)
 
 
-SEABORN = Source("mwaskom/seaborn-data", "71e2436a092d714350de0fc409ca8a8714e7e78f", "none stated")
-TIMM = Source("huggingface/pytorch-image-models", "aa4b5850c1543fa488abf260f18390eda46cf85d", "Apache-2.0")
-CIFAR_NEW = Source("modestyachts/CIFAR-10.1", "d9982abb0bfc4846b8d13a11e66b887d946205d0", "MIT")
+SEABORN = Source("github.com/mwaskom/seaborn-data", "71e2436a092d714350de0fc409ca8a8714e7e78f", "none stated")
+TIMM = Source(
+    "github.com/huggingface/pytorch-image-models", "aa4b5850c1543fa488abf260f18390eda46cf85d", "Apache-2.0"
+)
+CIFAR_NEW = Source("github.com/modestyachts/CIFAR-10.1", "d9982abb0bfc4846b8d13a11e66b887d946205d0", "MIT")
 PLANS = {
     "swe-bench-pro": Plan(
         "SWE-bench Pro",
-        Source("scaleapi/SWE-bench_Pro-os", "ca10a60a5fcae51e6948ffe1485d4153d421e6c5", "MIT"),
+        Source("github.com/scaleapi/SWE-bench_Pro-os", "ca10a60a5fcae51e6948ffe1485d4153d421e6c5", "MIT"),
         "hardpan leaderboard report swe-bench-pro --out audits/swe-bench-pro",
         results_of_runs(3, "swe-bench-pro"),
     ),
     "terminal-bench": Plan(
         "terminal-bench",
         Source(
-            "laude-institute/terminal-bench-leaderboard", "8e1925a397d7ed859c027cc19b3a3d90c16ef8df", "none stated"
+            "github.com/laude-institute/terminal-bench-leaderboard",
+            "8e1925a397d7ed859c027cc19b3a3d90c16ef8df",
+            "none stated",
         ),
         "hardpan leaderboard report terminal-bench --out audits/terminal-bench",
         results_of_runs(5, "terminal-bench"),
@@ -196,7 +209,7 @@ PLANS = {
     ),
     "livebench": Plan(
         "LiveBench",
-        Source("sambowyer/bayes_evals", "b9711844e00e9664258de321966ecd258a7273d6", "MIT"),
+        Source("github.com/sambowyer/bayes_evals", "b9711844e00e9664258de321966ecd258a7273d6", "MIT"),
         "hardpan leaderboard report livebench.parquet --out audits/livebench",
         copies({"livebench.parquet": "examples/data/livebench_13012025.parquet"}),
     ),
@@ -221,34 +234,31 @@ PLANS = {
     ),
     "fashion-mnist": Plan(
         "Fashion-MNIST",
-        Source("zalandoresearch/fashion-mnist", "b2617bb6d3ffa2e429640350f613e3291e10b141", "MIT"),
-        "hardpan audit ./fashion-mnist --budget 3m --out audits/fashion-mnist",
-        copies(
-            {
-                f"fashion-mnist/{part}-{kind}-ubyte.gz": f"data/fashion/{part}-{kind}-ubyte.gz"
-                for part in ("train", "t10k")
-                for kind in ("images-idx3", "labels-idx1")
-            }
-        ),
+        Source("packages.debian.org/sid/dataset-fashion-mnist", "0.0~git20200523.55506a9-1", "MIT"),
+        "hardpan audit ./fashion-mnist --budget 4m --out audits/fashion-mnist",
+        fashion,
+        "The four files of the package.",
     ),
     "clinc150": Plan(
         "CLINC150",
-        Source("clinc/oos-eval", "828f8093932c8fe6ca7936c3d2e52903b1c523de", "CC BY 3.0"),
-        "hardpan audit clinc150 --budget 3m --out audits/clinc150",
+        Source("github.com/clinc/oos-eval", "828f8093932c8fe6ca7936c3d2e52903b1c523de", "CC BY 3.0"),
+        "hardpan audit clinc150 --budget 6m --out audits/clinc150",
         clinc,
         "The texts of `train` and `test` of data_full.json as CSV, without validation and out-of-scope texts.",
     ),
     "sms-spam": Plan(
         "SMS spam",
-        Source("justmarkham/pycon-2016-tutorial", "5339710562cc46c4a32a369d63f1e8751a18a54e", "none stated"),
+        Source(
+            "github.com/justmarkham/pycon-2016-tutorial", "5339710562cc46c4a32a369d63f1e8751a18a54e", "none stated"
+        ),
         "hardpan audit sms.csv --label label --budget 90s --out audits/sms-spam",
         messages,
         "The lines of data/sms.tsv as CSV.",
     ),
     "adult": Plan(
         "Adult",
-        Source("uknowwho/pafer", "2156a51ab19a41b359307d5488c1b5d836aea59f", "none stated"),
-        "hardpan audit adult --label outcome --budget 3m --out audits/adult",
+        Source("github.com/uknowwho/pafer", "2156a51ab19a41b359307d5488c1b5d836aea59f", "none stated"),
+        "hardpan audit adult --label outcome --budget 6m --out audits/adult",
         adult,
         "adult.data and adult.test as CSV; the full stop after the labels of adult.test is removed.",
     ),
@@ -307,8 +317,8 @@ def record_of(report: Report, plan: Plan, date: str) -> PublishedAudit:
         finding=view.headline,
         summary=view.lede,
         size=view.size,
-        source=f"https://github.com/{plan.source.repository}",
-        commit=plan.source.commit,
+        source=plan.source.address,
+        version=plan.source.version,
         licence=plan.source.licence,
         read_as=plan.read_as,
         command=plan.command,
@@ -354,7 +364,7 @@ def _numbers(report: Report) -> tuple[tuple[str, ...], Table]:
 
 def page(name: str, record: PublishedAudit) -> str:
     """The page of one audit."""
-    source = f"<{record.source}> at commit `{record.commit[:12]}`"
+    source = f"[{record.source}](https://{record.source}), `{record.version}`"
     versions = ", ".join(f"{name} {version}" for name, version in record.versions.items())
     rows = [
         *((("size", record.size),) if record.size else ()),
@@ -382,7 +392,7 @@ def page(name: str, record: PublishedAudit) -> str:
         ]
     if record.unknown:
         parts += ["## What limits this", *(f"- {text}" for text in record.unknown)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return html.escape("\n\n".join(part for part in parts if part), quote=False) + "\n"
 
 
 def _linked(problem: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
 """Published audits: the pages say what their records say, and records what reports say."""
 
 import dataclasses
+import html
 import json
 import re
 
@@ -13,7 +14,7 @@ from hardpan import files
 from hardpan.files import from_json, to_json
 
 RECORDS = published.kept_records()
-SOURCE = published.Source("nobody/made-up", "0" * 40, "none stated")
+SOURCE = published.Source("github.com/nobody/made-up", "0" * 40, "none stated")
 PLAN = published.Plan("Made up", SOURCE, "hardpan audit made-up.npz", published.copies({}))
 
 
@@ -22,7 +23,7 @@ def test_a_page_is_made_from_its_record(name):
     text = (published.PAGES / f"{name}.md").read_text(encoding="utf-8")
     assert text == published.page(name, RECORDS[name])
     assert RECORDS[name].command == published.PLANS[name].command
-    assert RECORDS[name].commit == published.PLANS[name].source.commit
+    assert RECORDS[name].version == published.PLANS[name].source.version
 
 
 @pytest.mark.parametrize("name", RECORDS)
@@ -50,10 +51,10 @@ def test_a_page_has_every_sentence_and_problem_of_the_report(audit):
     record = published.record_of(audit, PLAN, "2026-01-01")
     text = published.page("made-up", record)
     view = audit.view()
-    assert text.startswith(f"# Made up: {view.headline}\n")
+    assert text.startswith(f"# Made up: {html.escape(view.headline, quote=False)}\n")
     assert view.problems
     for sentence in (*view.lede, *(item.title for item in view.problems), *(item.detail for item in view.problems)):
-        assert sentence in text
+        assert html.escape(sentence, quote=False) in text
     values = dict(record.table.rows)
     assert values["error of the best model"] in text
     assert from_json(json.loads(json.dumps(to_json(record)))) == record
