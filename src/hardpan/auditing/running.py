@@ -204,7 +204,7 @@ def audit(
     if opened.encoder:
         reading |= {"encoder": opened.encoder} if encoder is None else {"encoder": encoder.name, **encoder.options}
     begin = time.monotonic()
-    evidence = _gather_evidence(opened.with_descriptors(reads), config)
+    evidence = _gather_evidence(opened, config, reads)
     evidence.encoder = encoder
     evidence.deadline = begin + max(config.budget, MIN_BUDGET)
     if config.testbed or config.new_test:
@@ -236,7 +236,8 @@ def audit(
     evidence.label_count = None if out is None else saved_count(out, evidence.dataset)
     with _work_folder(out, evidence) as work:
         folder = "" if out is None else os.fspath(out)
-        origin = config.command(source, reading, folder), folder
+        made = Provenance(seed=config.seed, versions=report.versions_of("numpy", "scipy", "scikit-learn"))
+        origin = dataclasses.replace(made, command=config.command(source, reading, folder)), folder
         with _drafts(evidence, origin) as draft:
             audit_record = _run_audit(evidence, work, origin, tell, on_plan, draft)
             corrected = f"{source}@{folder}/corrections.csv" if source and folder and "@" not in source else source
@@ -311,8 +312,9 @@ def _rows_of_large_table(config: AuditConfig, rows: int, columns: int) -> int | 
     return _rows_of_budget(config, columns) if rows * columns > tables.LARGE_CELLS else None
 
 
-def _gather_evidence(dataset: Dataset, config: AuditConfig) -> Evidence:
+def _gather_evidence(dataset: Dataset, config: AuditConfig, progress: Progress | None = None) -> Evidence:
     """Check that a dataset can be audited, split it and prepare its features."""
+    dataset = dataset.with_descriptors(progress)
     name = dataset.name
     labels, n = dataset.require_labels(), len(dataset)
     size = dataset.inputs[:1].size
@@ -362,7 +364,7 @@ def _audit_sample(inputs: FloorInputs, most: int, seed: int) -> FloorInputs:
 def _run_audit(
     evidence: Evidence,
     work: Path,
-    origin: tuple[str, str],
+    origin: tuple[Provenance, str],
     tell: Progress,
     on_plan: Callable[[tuple[AuditStep, ...]], None] | None,
     draft: Callable[[], None],
@@ -418,6 +420,7 @@ def _run_audit(
     of_flow = [entry for entry in entries if entry.assumption == "flow"]
     verdicts = {"flow_floor": of_flow[-1]} if of_flow else {}
     measures = _audit_measures(evidence, error, verdicts)
+    hashes, searched = _hashes_of_evidence(evidence), searched_kinds(evidence)
     table = join_example_table(dataset, evidence.parts, evidence.columns)
     downloads = {**example_table_files(table, dataset), "problems/labels.csv": tables.csv_text(label_csv)}
     if evidence.floor is not None and evidence.floor.consensus is not None:
@@ -431,11 +434,11 @@ def _run_audit(
         origin,
         listed,
         measures,
-        hashes=_hashes_of_evidence(evidence),
+        hashes=hashes,
         verdicts=verdicts,
         learning=learning,
         budget=budget,
-        searched=searched_kinds(evidence),
+        searched=searched,
         examples=table,
         downloads=downloads,
     )
@@ -455,7 +458,7 @@ def _floor_settings(config: AuditConfig) -> FloorConfig:
 
 def _audit_of(
     evidence: Evidence,
-    origin: tuple[str, str],
+    origin: tuple[Provenance, str],
     problems: tuple[BenchmarkProblem, ...],
     measures: Mapping[str, Estimate],
     *,
@@ -463,8 +466,8 @@ def _audit_of(
     **results: Any,
 ) -> Audit:
     """The record of what the steps so far put into the evidence, and of their ``results``."""
-    (command, folder), dataset = origin, evidence.dataset
-    versions = report.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else []))
+    (made, folder), dataset = origin, evidence.dataset
+    versions = {**made.versions, **(report.versions_of("torch") if evidence.models else {})}
     return Audit(
         dataset=dataset.name,
         config=evidence.config,
@@ -486,7 +489,7 @@ def _audit_of(
         cut="" if dataset.split is not None else evidence.split.method,
         features=dataset.feature_names,
         encoder=dataset.encoder,
-        origin=Provenance(command=command, seed=evidence.config.seed, versions=versions, hashes=dict(hashes)),
+        origin=dataclasses.replace(made, versions=versions, hashes=dict(hashes)),
         evidence=evidence,
         folder=folder,
         **results,
@@ -494,7 +497,7 @@ def _audit_of(
 
 
 @contextmanager
-def _drafts(evidence: Evidence, origin: tuple[str, str]) -> Iterator[Callable[[], None]]:
+def _drafts(evidence: Evidence, origin: tuple[Provenance, str]) -> Iterator[Callable[[], None]]:
     """A function that saves what is known so far, as a complete page that says what is not computed yet.
 
     The first version has what needs no training. It is followed by one with the searches that take seconds, and by
@@ -525,7 +528,7 @@ def _drafts(evidence: Evidence, origin: tuple[str, str]) -> Iterator[Callable[[]
         raise
 
 
-def _draft(evidence: Evidence, origin: tuple[str, str], *, only_quick: bool = False) -> Audit:
+def _draft(evidence: Evidence, origin: tuple[Provenance, str], *, only_quick: bool = False) -> Audit:
     """The audit as far as it is computed; the evidence keeps nothing that only a finished one may have."""
     config, inputs = evidence.config, evidence.inputs
     error, measures = None, {}

@@ -12,7 +12,6 @@ from scipy.special import ndtr
 
 from hardpan.auditing.evidence import Evidence
 from hardpan.bayes.floors.error_estimates import Floats, Labels
-from hardpan.bayes.floors.neighbours import nearest_rows
 
 LIMIT = 4.0  # deviations from the median, from which on a value is unusual
 FLAT = 0.01  # of the range of the pixels: largest deviation in an image that is nearly of one colour
@@ -129,7 +128,10 @@ def far_rows(evidence: Evidence) -> tuple[Labels, Floats, int] | None:
     inputs, split = evidence.inputs, evidence.modelled
     if inputs is None:
         return None
-    from hardpan.neighbors.exact import affordable_pairs  # compiled loops, imported when they are first needed
+    from hardpan.neighbors.exact import (  # compiled loops, imported when they are first needed
+        affordable_pairs,
+        nearest,
+    )
 
     x, rows = inputs.table.scaled, np.sort(np.concatenate([split.train, split.validation, split.test]))
     rows = np.setdiff1d(rows, inputs.equal.repeats(rows))
@@ -138,7 +140,8 @@ def far_rows(evidence: Evidence) -> tuple[Labels, Floats, int] | None:
         rows = np.sort(np.random.default_rng([evidence.config.seed, 15]).choice(rows, most, replace=False))
     if len(rows) < FEWEST or not x.shape[1]:
         return None
-    away = np.asarray(nearest_rows(x[rows], None, NEIGHBOURS)[1], dtype=np.float64).mean(axis=1)
+    searched = np.ascontiguousarray(x[rows], dtype=np.uint8 if x.dtype == np.uint8 else np.float64)
+    away = nearest(searched, searched, NEIGHBOURS, same=True)[0].mean(axis=1)
     away /= math.sqrt(inputs.table.directions) if inputs.table.directions == x.shape[1] else 1.0
     scores = robust_scores(np.log(np.maximum(away, _LEAST)))
     order = np.argsort(-away, kind="stable")
