@@ -36,7 +36,19 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     if page.file.src_uri.startswith(("results/", "audits/")):
         for place, kept in PLACES.items():
             markdown = markdown.replace(f"](../../{place}/", f"](../{kept}/")
+    MARKDOWN[page.file.src_uri] = str(page.title), markdown
     return markdown
+
+
+def on_post_build(config: Any) -> None:
+    """Write the Markdown of every page beside it, and llms.txt, which lists the pages."""
+    site = Path(config.site_dir)
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}", ""]
+    for name, (title, text) in MARKDOWN.items():
+        (site / name).write_text(text, encoding="utf-8")
+        lines.append(f"- [{title}]({name})")
+    lines += ["- [JSON Schema of every report](schema.json)", ""]
+    (site / "llms.txt").write_text("\n".join(lines), encoding="utf-8")
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:

@@ -100,6 +100,9 @@ def one_of(name: str, value: Any, allowed: Collection[Any]) -> None:
         )
 
 
+_ONE_COLUMN = "; of one-hot labels give {0}.argmax(axis=1), of several labels per example (multi-label) one column"
+
+
 def labels(name: str, values: ArrayLike, n: int | None = None, n_classes: int | None = None) -> NDArray[np.int64]:
     """Class numbers (n,) of at least 0 and below ``n_classes``, as int64.
 
@@ -116,7 +119,7 @@ def labels(name: str, values: ArrayLike, n: int | None = None, n_classes: int | 
         one_hot = array.ndim == 2 and array.shape[1] > 1 and (n is None or len(array) == n)
         raise InputError(
             f"must have shape ({'n' if n is None else n},), one class number for each example; got {array.shape}"
-            + ("; of one-hot labels give labels.argmax(axis=1)" if one_hot else ""),
+            + (_ONE_COLUMN.format("labels") if one_hot else ""),
             argument=name,
         )
     if array.dtype.kind not in "iu":
@@ -177,7 +180,7 @@ def column(name: str, values: NDArray[Any], n: int) -> NDArray[Any]:
             raise InputError(f"must be less than 2**63; got {int(values.max())}", argument=name)
         values = values.astype(np.int64)
     if values.shape != (n,):
-        remedy = "; of one-hot labels give y.argmax(axis=1)" if values.ndim == 2 and len(values) == n else ""
+        remedy = _ONE_COLUMN.format("y") if values.ndim == 2 and len(values) == n else ""
         raise InputError(
             f"must have shape ({n},), one value for each example; got {values.shape}{remedy}", argument=name
         )

@@ -10,6 +10,7 @@ for validation. ``what`` and ``where`` name an array in messages, such as ``data
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -311,7 +312,8 @@ def number_labels(
             raise InputError(
                 f"must be class numbers or text; got "
                 f"{float(values[np.argmax(values != np.round(values))]):g}: "
-                "numbers with decimals are not classes; cut them into classes first",
+                "numbers with decimals are a regression target, and hardpan audits classification; cut them into "
+                "classes first (pandas.qcut)",
                 argument=what,
             )
         highest = float(np.abs(values.astype(np.float64)).max())
@@ -323,13 +325,34 @@ def number_labels(
         first: dict[str, str] = {}
         plain = [(first.setdefault("".join(name.split()).casefold(), name), name) for name in known]
         pairs = [f"{other!r} and {name!r}" for other, name in plain if other != name]
-        if names or not pairs:
-            return labels, known, ()
-        message = f"classes differ only in case or spaces: {few(pairs)}; if they are one class, write them alike"
-        return labels, known, (DataWarning(message, "similar_classes"),)
+        noticed = []
+        if pairs and not names:
+            message = (
+                f"classes differ only in case or spaces: {few(pairs)}; if they are one class, write them alike"
+            )
+            noticed.append(DataWarning(message, "similar_classes"))
+        if joined := _joined_labels(known):
+            message = (
+                f"{few(list(map(repr, joined)), 3)} are classes of their own, though their parts are classes, too; "
+                "of several labels per example (multi-label) make a column of each, and audit one at a time"
+            )
+            noticed.append(DataWarning(message, "joined_labels"))
+        return labels, known, tuple(noticed)
     if values.dtype.kind not in "iu":
         raise InputError(f"must be class numbers or text; got {values.dtype}", argument=what)
     return _number_integers(what, values, names, where, rows or len(values))
+
+
+def _joined_labels(names: Sequence[str]) -> list[str]:
+    """Class names that are other class names with a separator between them.
+
+    Example:
+        >>> _joined_labels(["cat", "dog", "cat;dog", "red, white"])
+        ['cat;dog']
+    """
+    whole = set(names)
+    parts = {name: [word.strip() for word in re.split("[;|,]", name)] for name in names}
+    return [name for name, words in parts.items() if len(words) > 1 and set(words) <= whole]
 
 
 def _number_text(

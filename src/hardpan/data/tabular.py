@@ -542,7 +542,11 @@ def _column_values(table: pyarrow.Table, name: str, where: str, *, required: boo
     ):
         cells = cells_of(column, f"{where}{name}")
         return np.array(["" if value is None else str(value) for value in cells], dtype=np.str_)
-    raise InputError(f"{where}{name} must be numbers or text; got {column.type}: name another column, or drop it")
+    several = pyarrow.types.is_list(column.type) or pyarrow.types.is_large_list(column.type)
+    remedy = (
+        "an example has one label or id here; of several labels (multi-label) make a column of each, and " * several
+    )
+    raise InputError(f"{where}{name} must be numbers or text; got {column.type}: {remedy}name another column")
 
 
 def _fixed_width_bytes(column: Any) -> int:

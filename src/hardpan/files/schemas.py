@@ -81,7 +81,7 @@ def _schema_of_type(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _schema_of_fields(cls: type[Any], definitions: dict[str, Any]) -> dict[str, Any]:
+def _schema_of_fields(cls: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """The object of a dataclass: its header, where it is a record, and the fields that are written."""
     hints = records.field_types(cls)
     fields = {item.name: hints[item.name] for item in dataclasses.fields(cls) if not item.metadata.get("transient")}
