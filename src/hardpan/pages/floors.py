@@ -264,7 +264,7 @@ def bracket_words(floor: Floor) -> str:
     said = f"the lowest possible error{_population_words(floor)} is"
     if not bracket.n_classifiers or not _has_lower_end(floor):  # of votes alone, both ends rest on the condition
         return f"{condition}{said} {_bracket_range(floor)} ({level})"
-    low = formatting.percent(bracket.low)
+    low = formatting.exact_percent(bracket.low)
     return f"{said} at most {formatting.limit(bracket.high)} and, {condition}at least {low} ({level})"
 
 
@@ -301,7 +301,7 @@ def _sources_of_ends(floor: Floor) -> tuple[str, str]:
         upper = f"Upper end: limit of “{bracket.high_from}”, corrected for {bracket.n_classifiers} classifiers."
     if not bracket.low_from:
         return upper, "No evidence bounds it from below."
-    low, assumption = formatting.percent(bracket.low), ASSUMPTIONS[bracket.low_assumption]
+    low, assumption = formatting.exact_percent(bracket.low), ASSUMPTIONS[bracket.low_assumption]
     return upper, f"If {assumption}, it is at least {low} (“{bracket.low_from}”)."
 
 

@@ -383,7 +383,7 @@ def _deviations_chart(report: Comparison, field: str, title: str, x_title: str) 
     rows = sorted(report.rows, key=lambda row: -values[row.model].value)
     half = MOST_ROWS // 2
     extremes = rows if len(rows) <= MOST_ROWS else [*rows[:half], *rows[-half:]]
-    title = title if len(extremes) == len(rows) else f"{title}: the {len(extremes)} most extreme of {len(rows)}"
+    title = title if len(extremes) == len(rows) else f"{title}: the {len(extremes)} most extreme of {len(rows):,}"
     marks = tuple({"name": row.model, "role": _role(row), **fields_of(values[row.model])} for row in extremes)
     ends = (extremes[0].model, extremes[-1].model)
     first, last = (f"{name} ({formatting.points(values[name].value)})" for name in ends)
@@ -398,7 +398,7 @@ def _ranks_chart(report: Comparison, original: str, new: str) -> Chart:
     rows, title = report.rows, "Ranks on the two sets"
     listed = sorted(rows, key=lambda row: -abs(row.delta_rank))[:MOST_ROWS] if len(rows) > MOST_ROWS else list(rows)
     listed.sort(key=lambda row: row.original_rank)
-    title = title if len(listed) == len(rows) else f"{title}: the {len(listed)} largest changes of {len(rows)}"
+    title = title if len(listed) == len(rows) else f"{title}: the {len(listed)} largest changes of {len(rows):,}"
     largest = max(rows, key=lambda row: abs(row.delta_rank))
     marks = tuple({"name": row.model, "original": row.original_rank, "new": row.new_rank} for row in listed)
     words = f"One line per model from its rank on the {original} to that on the {new} set; the largest change is "
