@@ -63,7 +63,7 @@ class AuditConfig:
         folds: cross-validate the estimators that were passed in this many folds; 0: use them as fitted.
         flow: "bundled" (the bundled flow of this dataset, if there is one), "auto" (fit a small one), "none", or
             the folder of a fitted flow.
-        new_test: a fresh dataset with the same classes, on which the networks or models of texts are evaluated, too.
+        new_test: a fresh dataset with the same classes, on which networks and models of texts are evaluated, too.
         votes: annotators' votes: a table (CSV, JSONL, ...) of example, annotator and label, or with a column per
             annotator or class; or an npz or npy file with ``votes`` (examples × classes) or ``soft_labels``, and
             ``ids``.
