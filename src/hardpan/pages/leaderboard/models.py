@@ -181,7 +181,6 @@ def _ranking_view(result: Ranking) -> View:
 def _ranking_power(result: Ranking) -> str:
     """What one planned comparison finds, and what the ranking of all models needs."""
     these, ranked = f"these {result.n_items:,} items", result.smallest_difference_ranked
-    these += f" in {result.groups:,} groups ({result.cluster})" if result.cluster else ""
     if not result.smallest_difference < 1:
         return f"One planned comparison of two models finds no difference reliably with {these} (80 % power)"
     least = formatting.in_points(result.smallest_difference)
@@ -203,13 +202,14 @@ def ranking_headline(result: Ranking) -> str:
             return "The two models share no items: nothing can be said about their order."
         return f"Some of the {m:,} models share no items with the others, even indirectly: their order is unknown."
     detect, confidence = _ranking_power(result), formatting.level(result.confidence)
+    where = f" on further groups like these {result.groups:,} ({result.cluster})" if result.cluster else ""
     if tied == 1:
         lead = formatting.plain(result.lead, 100, "points") if math.isfinite(result.lead.value) else ""
         if m == 2:
-            start = f"{result.models[0]} is ahead of {result.models[1]}"
+            start = f"{result.models[0]} is ahead of {result.models[1]}{where}"
             start += f" by {lead}, {confidence} confidence" if lead else f" ({confidence} confidence)"
         else:
-            start = f"{result.models[0]} is ahead of all {m - 1:,} other models ({confidence} confidence"
+            start = f"{result.models[0]} is ahead of all {m - 1:,} other models{where} ({confidence} confidence"
             start += f"; {lead} before {result.models[1]})" if lead else ")"
         return f"{start}. {detect}."
     who = f"None of the {m:,} models" if tied == m else f"The first {tied:,} of {m:,} models"
@@ -218,7 +218,7 @@ def ranking_headline(result: Ranking) -> str:
         who, verb = "The two models", "cannot be separated"
     elif tied < m and result.separated_at_top:  # the others of the first tier differ among themselves
         who, verb = f"The next {tied - 1:,} of {m:,} models", f"cannot be separated from {result.models[0]}"
-    return f"{who} {verb}. {detect}."
+    return f"{who} {verb}{where}. {detect}."
 
 
 def ranking_section(result: Ranking) -> Section:

@@ -52,7 +52,7 @@ def _suite_view(result: Suite) -> View:
     columns |= {task: result.task_scores[:, k] for k, task in enumerate(result.tasks) if task not in columns}
     tasks = counted(len(result.tasks), "task")
     headline, size = (
-        leader_words(result, f" in the average over {tasks}"),
+        leader_words(result, f" in the average over these {tasks}"),
         f"{counted(len(result.models), 'model')}",
     )
     sections, title = (suite_section(result),), "Average over tasks"
