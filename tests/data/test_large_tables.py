@@ -7,6 +7,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from hardpan import tables
+from hardpan.auditing import running
 from hardpan.auditing.evidence import AuditConfig, EveryRow
 from hardpan.auditing.problems import find_problems
 from hardpan.auditing.running import _gather_evidence
@@ -164,3 +166,21 @@ def test_corrections_of_a_sample_change_what_is_known_of_all_rows(table, tmp_pat
     assert known.labels[known.sampled].tolist() == corrected.labels.tolist()
     changed = known.labels != np.delete(dataset.all_rows.labels, row[8])
     assert known.row[changed].tolist() == [row[3]]
+
+
+def test_the_audit_of_a_large_table_says_what_a_sample_was_used_for(table, tmp_path, monkeypatch):
+    pyarrow.parquet.write_table(table, tmp_path / "table.parquet")
+    for module in (blocks, tables):
+        monkeypatch.setattr(module, "LARGE_CELLS", 100)
+    monkeypatch.setattr(running, "MIN_ROWS", 300)
+    out = tmp_path / "out"
+    report = running.audit(tmp_path / "table.parquet", out=out, budget=0.05, ensemble="none", flow="none")
+    assert (report.size["examples"], report.size["test"]) == (N, N // 5)
+    (copies,) = [item for item in report.problems if item.kind == "test-copies"]
+    assert (copies.count.value, copies.proportion.n) == (COPIES, N // 5)
+    assert f"{N:,} examples" in " ".join(report.view().lede)
+    repeats = tables.read_columns(out / "problems" / "repeats.csv")
+    of_test = [row for split, row in zip(repeats["split"], repeats["row"], strict=True) if split == "test"]
+    assert len(of_test) == COPIES
+    assert set(report.examples["row"].to_pylist()) <= set(range(N))
+    assert len(report.examples) < 500

@@ -54,7 +54,7 @@ def copies_across_split(every: EveryRow, seed: int = 0) -> CopyTest | None:
     return CopyTest(p_value, similarity, natural_copies(*rows))
 
 
-def repeated_rows(every: EveryRow, class_names: Sequence[str]) -> dict[str, NDArray[Any]]:
+def repeated_rows(every: EveryRow, class_names: Sequence[str]) -> dict[str, list[Any]]:
     """Columns of the rows that equal another one, with a number that equal rows share; at most 100,000 rows.
 
     Example:
@@ -62,7 +62,7 @@ def repeated_rows(every: EveryRow, class_names: Sequence[str]) -> dict[str, NDAr
         >>> from hardpan.bayes.floors.inputs import split_inputs
         >>> data = Dataset.from_arrays([[1.0], [2.0], [1.0], [3.0], [2.0]], [0, 1, 1, 0, 1])
         >>> found = repeated_rows(EveryRow.of(split_inputs(data, data.labels, 0)), data.class_names)
-        >>> found["row"].tolist(), found["label"].tolist()
+        >>> found["row"], found["label"]
         ([1, 4, 0, 2], ['1', '1', '0', '1'])
     """
     rows = np.flatnonzero(every.equal.sizes[every.equal.group] > 1)
@@ -70,8 +70,9 @@ def repeated_rows(every: EveryRow, class_names: Sequence[str]) -> dict[str, NDAr
     split = np.full(len(every.labels), "", dtype="<U10")
     for name, members in every.searched.items():
         split[members] = name
-    columns = {"equal": every.equal.group[rows], "split": split[rows], "row": every.row[rows]}
-    return columns | {"label": np.array(class_names)[every.labels[rows]]}
+    label = np.array(class_names)[every.labels[rows]]
+    columns = {"equal": every.equal.group[rows], "split": split[rows], "row": every.row[rows], "label": label}
+    return {name: values.tolist() for name, values in columns.items()}
 
 
 def natural_copies(group: Labels, labels: Labels, train: Labels, test: Labels) -> float:
