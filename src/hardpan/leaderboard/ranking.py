@@ -215,25 +215,19 @@ def rank(
     low, high = _ranked_score_limits(scores, means, counts, groups, binary, level, seed)
     tell("comparing all pairs", 0.3)
     tests = all_pairs(scores, groups, binary=binary)
-    p_holm, separated = separated_pairs(tests, 1 - level)
     tell("ranking", 0.8)
     order = np.lexsort((np.arange(len(scores)), -means.raw, -np.nan_to_num(means.score, nan=-1.0)))
-    tier = tiers_of(separated, order)
-    first_tier = order[: np.argmax(tier != 1) if (tier != 1).any() else len(order)]
-    top = np.ix_(order[:TOP], order[:TOP])
-    models = tuple(outcomes.models[row] for row in order)
     between, within = _repeat_variances(outcomes)
     lead, needed = _lead_of_first(outcomes, order, column, level)
     least, least_ranked = _smallest_differences(tests, order, groups, 1 - level)
     return Ranking(
-        models=models,
+        **_ranks_of_models(outcomes, tests, order, level),
         score=means.score[order],
         raw_score=means.raw[order],
         stderr=means.stderr[order],
         stderr_clustered=means.clustered[order],
         low=low[order],
         high=high[order],
-        **rank_sets(tests.difference, separated, order),
         items=counts[order],
         n_items=outcomes.n_items,
         complete=int((counts == outcomes.n_items).sum()),
@@ -246,17 +240,28 @@ def rank(
         smallest_difference_ranked=least_ranked,
         lead=lead,
         items_needed=needed,
-        separated=int(np.triu(separated, 1).sum()),
-        separated_at_top=int(np.triu(separated[np.ix_(first_tier, first_tier)], 1).sum()),
         few_shared=int(np.triu(tests.shared < min(FEW_SHARED, outcomes.n_items), 1).sum()),
         unconnected=means.unconnected,
         exact=tests.exact,
-        confidence=level,
-        pairs=TopPairs(models[:TOP], tests.difference[top], tests.stderr[top], p_holm[top], tests.shared[top]),
-        source=outcomes.source,
-        notes=outcomes.notes,
         **_failed_answers(outcomes, order),
     )
+
+
+def _ranks_of_models(outcomes: Outcomes, tests: PairTests, order: Ints, level: float) -> dict[str, Any]:
+    """The fields of a ranking that follow from the tests of all pairs."""
+    p_holm, separated = separated_pairs(tests, 1 - level)
+    tier = tiers_of(separated, order)
+    first = order[: np.argmax(tier != 1) if (tier != 1).any() else len(order)]
+    top, models = np.ix_(order[:TOP], order[:TOP]), tuple(outcomes.models[row] for row in order)
+    return rank_sets(tests.difference, separated, order) | {
+        "models": models,
+        "separated": int(np.triu(separated, 1).sum()),
+        "separated_at_top": int(np.triu(separated[np.ix_(first, first)], 1).sum()),
+        "pairs": TopPairs(models[:TOP], tests.difference[top], tests.stderr[top], p_holm[top], tests.shared[top]),
+        "confidence": level,
+        "source": outcomes.source,
+        "notes": outcomes.notes,
+    }
 
 
 def _rank_counts(outcomes: Outcomes, totals: Ints, level: float) -> Ranking:
@@ -280,11 +285,7 @@ def _rank_counts(outcomes: Outcomes, totals: Ints, level: float) -> Ranking:
         np.minimum(n[:, None], n),
         True,
     )
-    p_holm, separated = separated_pairs(tests, 1 - level)
     order = np.lexsort((np.arange(m), -score))
-    tier = tiers_of(separated, order)
-    first = order[: np.argmax(tier != 1) if (tier != 1).any() else m]
-    top, models = np.ix_(order[:TOP], order[:TOP]), tuple(outcomes.models[row] for row in order)
     nan = float("nan")
     lead, needed = Estimate(nan, nan, nan, nan, level, "one model"), nan
     if m > 1:
@@ -303,14 +304,13 @@ def _rank_counts(outcomes: Outcomes, totals: Ints, level: float) -> Ranking:
         needed = float(np.ceil(z**2 * spread.sum() / d**2)) if d > 0 else needed
     least, least_ranked = _smallest_differences(replace(tests, exact=False), order, None, 1 - level)
     return Ranking(
-        models=models,
+        **_ranks_of_models(outcomes, tests, order, level),
         score=score[order],
         raw_score=score[order],
         stderr=error[order],
         stderr_clustered=nothing,
         low=low[order],
         high=high[order],
-        **rank_sets(tests.difference, separated, order),
         items=n[order],
         n_items=int(n.max()),
         complete=m,
@@ -323,15 +323,9 @@ def _rank_counts(outcomes: Outcomes, totals: Ints, level: float) -> Ranking:
         smallest_difference_ranked=least_ranked,
         lead=lead,
         items_needed=needed,
-        separated=int(np.triu(separated, 1).sum()),
-        separated_at_top=int(np.triu(separated[np.ix_(first, first)], 1).sum()),
         few_shared=0,
         unconnected=False,
         exact=False,
-        confidence=level,
-        pairs=TopPairs(models[:TOP], tests.difference[top], tests.stderr[top], p_holm[top], tests.shared[top]),
-        source=outcomes.source,
-        notes=outcomes.notes,
         unpaired=True,
     )
 

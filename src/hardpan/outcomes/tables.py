@@ -125,7 +125,8 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
     if "score" not in roles and roles.keys() >= {"answer", "key"}:
         answers, keys = ([_score_text(value) for value in columns[roles[role]]] for role in ("answer", "key"))
         if not set(answers) & set(keys):
-            scores = _metric_options(columns, [name for name in columns if name not in roles.values()], options)
+            free = {name: values for name, values in columns.items() if name not in roles.values()}
+            scores = _score_options(free, options)
             raise InputError(
                 f"{where}: no answer in column {roles['answer']!r}, such as {answers[0][:60]!r}, is a value of "
                 f"{roles['key']!r}, such as {keys[0][:60]!r}: "
@@ -441,7 +442,7 @@ def _read_wide_table(columns: Columns, roles: Mapping[str, str], where: str, cel
         if cells.options.rows is None and 2 * len(metrics) >= len(body):
             raise InputError(
                 f": {few(list(map(repr, metrics)))} of {where} are no names of models; say which column has the "
-                f"scores ({_metric_options(columns, metrics, cells.options)}), or pass "
+                f"scores ({_score_options(body, cells.options)}), or pass "
                 "rows='items' (--set rows=items) if they are models",
                 argument="metric",
             )
@@ -451,8 +452,8 @@ def _read_wide_table(columns: Columns, roles: Mapping[str, str], where: str, cel
             raise InputError(
                 f": {few(list(map(repr, high)))} of {where} {verb} values above {highest:g}; if all other numbers "
                 f"are scores of models, pass group={first!r} (--group {shlex.quote(first)}); if one column has the "
-                f"scores of one model, name it ({_score_options(body, cells)}); max_score (--set max_score=...) "
-                "divides by the highest score",
+                f"scores of one model, name it ({_score_options(body, cells.options)}); max_score divides by the "
+                "highest score",
                 argument="group",
             )
         if high:
@@ -467,21 +468,17 @@ def _read_wide_table(columns: Columns, roles: Mapping[str, str], where: str, cel
         twice = next(name for name in models if models.count(name) > 1)
         raise InputError(
             f"{where}: model {twice!r} appears {models.count(twice)} times; name each model once, or in a table "
-            f"with one row per model and item say which column has the scores: {_score_options(body, cells)}"
+            f"with one row per model and item say which has the scores: {_score_options(body, cells.options)}"
         )
     if len(set(items)) < len(items) and cells.options.by_order:
         items = distinct(items)
     if len(set(items)) < len(items):
         twice = next(name for name in items if items.count(name) > 1)
-        options = "" if len(body) > 1 and has_long_texts(items) else _score_options(body, cells)
+        options = "" if len(body) > 1 and has_long_texts(items) else _score_options(body, cells.options)
         raise InputError(
             f": {where} has several rows of {twice[:60]!r}; if each row is an item of its own, pass True (--set "
             "by_order=true)"
-            + (
-                f"; if it has one row per model and item, say which column has the scores: {options}"
-                if options
-                else ""
-            ),
+            + (f"; if it has one row per model and item, say which has the scores: {options}" if options else ""),
             argument="columns" if options else "by_order",
         )
     index = [cells.item(("", name), name) for name in items]
@@ -536,19 +533,6 @@ def _rows_of_metric(columns: Columns, metric: str | None, where: str) -> tuple[d
         if name != "metric"
     }
     return selected, True
-
-
-def _metric_options(columns: Columns, names: Sequence[str], options: Options) -> str:
-    """The options that choose one of the columns as that of the scores, first of those in the range of scores."""
-    fitting = [
-        name
-        for name in names
-        if _is_score_column(columns[name])
-        and all(0.0 <= (score_of(value) or 0.0) <= (options.max_score or 1.0) for value in columns[name])
-    ]
-    numbers = [name for name in names if _is_score_column(columns[name])]
-    option = "" if fitting else " --set max_score=inf"
-    return " or ".join(f"--metric {shlex.quote(name)}{option}" for name in (fitting or numbers)[:3])
 
 
 def _max_score_option(highest: float) -> str:
@@ -661,12 +645,12 @@ def _is_empty(value: Any) -> bool:
     return value is None or value != value or not str(value).strip()
 
 
-def _score_options(body: Columns, cells: Cells) -> str:
-    """The options that name a column of numbers as that of the scores, those in the range of scores first."""
-    highest = cells.options.max_score or 1.0
-    above = {name: max(score_of(value) or 0.0 for value in values) > highest for name, values in body.items()}
-    names = sorted(body, key=lambda name: above[name])[:3]
-    return " or ".join(f"--column {shlex.quote(f'score={name}')}" for name in names)
+def _score_options(columns: Columns, options: Options) -> str:
+    """The options that name a column of numbers as that of the scores; "" where none may be it."""
+    names = _score_candidates(columns, {}, options)[:3]
+    return " or ".join(
+        f"--column {shlex.quote(f'score={name}')}{_range_option(columns[name], options)}" for name in names
+    )
 
 
 def _wide_scores(columns: Columns, other: set[str | None], where: str) -> dict[str, Any]:

@@ -180,9 +180,9 @@ def runs_section(result: Runs) -> Section:
                     for v, a, b in zip(values[:, column], low[:, column], high[:, column], strict=True)
                 ]
     columns |= {
-        "items whose runs differ, %": percents(result.flaky),
+        "flaky items, %": percents(result.flaky),
         "two runs differ, %": percents(result.differing),
-        "SD of a whole run, points": [formatting.points(value, "", 2) for value in result.run_spread],
+        "SD of runs, points": [formatting.points(value, "", 2) for value in result.run_spread],
     }
     level = formatting.level(result.confidence)
     return Section(
