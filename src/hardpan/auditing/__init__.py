@@ -1,23 +1,7 @@
 """The audit: one dataset in, one report out.
 
-::
-
-    running.py     the steps in order, and the report they make together
-    evidence.py    settings, and what the steps work on
-    budget.py      what is trained, and for how long
-    training.py    classifiers, out-of-fold predictions, learning curve, within the budget
-    networks.py    the small networks
-    flow.py        the flow
-    problems.py    copies, labels, classes, size, features, predictions
-    labels.py      labels ranked by predictions, annotators' votes, the review of a sample
-    near_copies.py test examples that are nearer to training examples than others drawn like train
-    hardness.py    which examples are hard
-    fresh.py       will the score hold
-    data_curve.py  what more data could bring
-    error_budget.py what better labels or better models could bring
-    examples.py    every example in one table
-    comparison.py  audits side by side
-
+``running.py`` has the steps in order, ``evidence.py`` the settings and what the steps work on. ``training.py`` fits
+models within the budget, ``problems.py`` lists what speaks against a score.
 What people read is made in :mod:`hardpan.pages.auditing`.
 """
 

@@ -17,6 +17,7 @@ from scipy import special
 
 from hardpan import stats
 from hardpan.auditing.evidence import Evidence
+from hardpan.bayes.floors.classifiers import class_differences
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.inputs import Columns, feature_columns, file_order, numbering_columns
 from hardpan.data.texts import text_properties, word_columns
@@ -308,25 +309,6 @@ def _all_column_probs(
         if gaps[train, j].any() and not gaps[train, j].all():
             by_column[f"{name} is missing"] = _table_probs(gaps[:, j].astype(float), labels, train, test, classes)
     return by_column
-
-
-def class_differences(values: Floats, labels: Labels, rows: Labels) -> Floats:
-    """Of every column, the largest squared t statistic of a class against the others."""
-    x = np.nan_to_num(values[rows].reshape(len(rows), -1).astype(np.float64))
-    x -= x.mean(axis=0)
-    total, squares = x.sum(axis=0), (x**2).sum(axis=0)
-    largest = np.zeros(x.shape[1])
-    for c in np.unique(labels[rows]):
-        inside = labels[rows] == c
-        n, m = np.count_nonzero(inside), np.count_nonzero(~inside)
-        if not n or not m:
-            continue
-        own = x[inside].sum(axis=0)
-        difference = own / n - (total - own) / m
-        explained = difference**2 * n * m / len(rows)
-        left = np.maximum(squares - explained, 1e-12 * np.maximum(squares, 1e-300))
-        largest = np.maximum(largest, np.where(squares > 0, explained / left, 0.0))
-    return largest * len(rows)
 
 
 def _pixel_column_probs(evidence: Evidence, train: Labels, test: Labels) -> dict[str, Floats]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.auditing.columns import class_differences
 from hardpan.auditing.evidence import Evidence
+from hardpan.bayes.floors.classifiers import class_differences
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.inputs import feature_columns
 from hardpan.data.dataset import Dataset

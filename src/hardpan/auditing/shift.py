@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import stats
-from hardpan.auditing.columns import LEVEL, class_differences, image_features, text_columns
+from hardpan.auditing.columns import LEVEL, image_features, text_columns
 from hardpan.auditing.evidence import Evidence
 from hardpan.auditing.groups import (
     ERROR_POINTS,
@@ -28,6 +28,7 @@ from hardpan.auditing.groups import (
     scaled_rows_of_groups,
 )
 from hardpan.auditing.groups import MOST_ROWS as CLUSTERED_ROWS
+from hardpan.bayes.floors.classifiers import class_differences
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.inputs import Columns, feature_columns
 from hardpan.estimates import Estimate

@@ -38,10 +38,8 @@ def robust_scores(values: Floats) -> Floats:
     from the median takes the place of the deviation; NaN stays.
 
     Example:
-        >>> robust_scores(np.array([*range(41), 1000.0]))[[0, 40]].round(1).tolist()
-        [-1.8, 1.7]
-        >>> robust_scores(np.array([*range(41), 1000.0]))[-1] > 80
-        True
+        >>> robust_scores(np.array([*range(41), 1000.0]))[[0, 40, 41]].round(1).tolist()
+        [-1.8, 1.7, 87.3]
     """
     away = values - np.nanmedian(values)
     low, high = np.nanquantile(away, (0.05, 0.95)).tolist()
@@ -66,20 +64,18 @@ def image_properties(x: NDArray[Any]) -> dict[str, Floats]:
         {'brightness': 0.5, 'contrast': 0.5, 'sharpness': 8.0}
     """
     low, high = (0.0, 255.0) if x.dtype == np.uint8 and x.max() > 64 else (float(x.min()), float(x.max()))
-    properties = np.full((3, len(x)), np.nan)
+    values = np.full((3, len(x)), np.nan)
     for start in range(0, len(x), _IMAGES_AT_ONCE):
         grey = (np.asarray(x[start : start + _IMAGES_AT_ONCE], dtype=np.float32) - low) / max(high - low, 1e-12)
         grey = grey.mean(axis=3) if grey.ndim == 4 else grey
-        some = slice(start, start + len(grey))
-        properties[0, some], properties[1, some] = grey.mean(axis=(1, 2)), grey.std(axis=(1, 2))
-        if min(grey.shape[1:]) < 3:
-            continue
-        around = grey[:, :-2, 1:-1] + grey[:, 2:, 1:-1] + grey[:, 1:-1, :-2] + grey[:, 1:-1, 2:]
-        edges = (around - 4 * grey[:, 1:-1, 1:-1]).std(axis=(1, 2))
-        properties[2, some] = np.where(
-            properties[1, some] > FLAT, edges / np.maximum(properties[1, some], FLAT), np.nan
-        )
-    return dict(zip(("brightness", "contrast", "sharpness"), properties, strict=True))
+        level, contrast = grey.mean(axis=(1, 2)), grey.std(axis=(1, 2))
+        values[:2, start : start + len(grey)] = level, contrast
+        if min(grey.shape[1:]) > 2:
+            around = grey[:, :-2, 1:-1] + grey[:, 2:, 1:-1] + grey[:, 1:-1, :-2] + grey[:, 1:-1, 2:]
+            edges = (around - 4 * grey[:, 1:-1, 1:-1]).std(axis=(1, 2))
+            sharp = np.where(contrast > FLAT, edges / np.maximum(contrast, FLAT), np.nan)
+            values[2, start : start + len(grey)] = sharp
+    return dict(zip(("brightness", "contrast", "sharpness"), values, strict=True))
 
 
 def unusual_images(x: NDArray[Any], sizes: Floats | None = None) -> dict[str, tuple[Labels, Floats]]:
