@@ -555,14 +555,13 @@ def slices_section(evidence: Evidence, slices: ErrorSlices) -> Section:
 
 def unusual_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> Section:
     """Unusual images, and rows far from all others: pictures of them, or their contents."""
-    charts: list[Chart] = []
-    tables: list[Table] = []
+    (title, advice), charts, tables = title_and_advice(problems[0]), list[Chart](), list[Table]()
     for item in problems:
         rows, names = np.array(item.rows), evidence.dataset.class_names
         said = item.details.get("words") or [formatting.number(away) for away in item.details["distances"]]
         if evidence.is_images:
-            title = "Unusual images" if "words" in item.details else "Far from all others: mean distance"
-            charts.append(_section_gallery(evidence, rows, said[:GALLERY], title, "all"))
+            heading = "Unusual images" if "words" in item.details else "Far from all others: mean distance"
+            charts.append(_section_gallery(evidence, rows, said[:GALLERY], heading, "all"))
             continue
         shown, cells = _content_cells(evidence, rows[:MOST_LISTED])
         listed = (
@@ -572,8 +571,8 @@ def unusual_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) ->
         columns = ("example", "label", "mean distance", *shown)
         tables.append(Table("Examples far from all others", columns, tuple(listed)))
     return Section(
-        title_and_advice(problems[0])[0],
-        tuple(map(problem_sentences, problems)),
+        title,
+        (advice, *map(problem_sentences, problems[1:])),
         charts=tuple(charts),
         tables=tuple(dataclasses.replace(table, rows=table.rows[:OPEN_ROWS]) for table in tables),
         folded=tuple(table for table in tables if len(table.rows) > OPEN_ROWS),
