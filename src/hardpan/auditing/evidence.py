@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from hardpan.auditing.networks import NetworkData
     from hardpan.auditing.slices import ErrorSlices
 
-FLOWS = ("bundled", "auto", "none")
 ENSEMBLES = ("auto", "none")
 OPTIONS = ("predictions", "held_out", "votes", "ensemble", "flow", "budget", "seed")
 """Settings that are options of the command; the others are given by ``--set``."""

@@ -32,7 +32,6 @@ from hardpan.pages.sections import (
     Chart,
     Section,
     Table,
-    Tile,
     View,
     fields_of,
     table_of,
@@ -282,14 +281,6 @@ def _has_lower_end(floor: Floor) -> bool:
 def _bracket_range(floor: Floor) -> str:
     low, high = floor.bracket.low, floor.bracket.high
     return formatting.percent_range(low, high) if _has_lower_end(floor) else f"at most {formatting.limit(high)}"
-
-
-def bracket_tile(floor: Floor) -> Tile:
-    """The bracket, and what its ends rest on."""
-    value = (
-        f"at most {formatting.limit(floor.bracket.high)}" if floor.bracket.n_classifiers else _bracket_range(floor)
-    )
-    return Tile("Lowest possible error", value, " ".join(_sources_of_ends(floor)))
 
 
 def _sources_of_ends(floor: Floor) -> tuple[str, str]:

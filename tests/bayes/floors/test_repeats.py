@@ -8,7 +8,7 @@ from hardpan.bayes.floors.repeats import equal_inputs, repeat_floor
 def test_groups_are_rows_with_equal_content():
     x = np.array([[0.0, 1.0], [2.0, np.nan], [-0.0, 1.0], [2.0, -np.nan], [5.0, 6.0]])
     found = equal_inputs(x)
-    assert [rows.tolist() for rows in found.repeated_groups()] == [[0, 2], [1, 3]]
+    assert found.group.tolist() == [0, 1, 0, 1, 2]
     assert found.occurs_in(np.array([0, 4]), np.array([2, 3])).tolist() == [True, False]
     assert found.repeats(np.arange(5)).tolist() == [2, 3]
 

@@ -29,12 +29,6 @@ class EqualInputs:
     group: Labels
     sizes: Labels
 
-    def repeated_groups(self) -> list[Labels]:
-        """Rows of every group of several rows."""
-        order = np.argsort(self.group, kind="stable")
-        ends = np.cumsum(self.sizes)
-        return [order[ends[g] - self.sizes[g] : ends[g]] for g in np.flatnonzero(self.sizes > 1)]
-
     def occurs_in(self, rows: Labels, others: Labels) -> NDArray[np.bool_]:
         """Which of ``rows`` equal one of ``others``."""
         return np.isin(self.group[rows], self.group[others])
