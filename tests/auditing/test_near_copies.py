@@ -104,6 +104,18 @@ def test_pairs_are_rarely_listed_where_none_was_planted(shape):
     assert stats.clopper_pearson(listed, draws, 0.998)[0] <= 0.04  # the test of the excess, and that of pairs
 
 
+def test_whole_settings_of_a_trial_that_are_held_out_are_no_copies():
+    """A grid with eight rows per setting: rows held back from train equal others, test rows are one step away."""
+    grid = np.stack(np.meshgrid(*[np.arange(5.0)] * 4, indexing="ij"), axis=-1).reshape(-1, 4)
+    for seed in range(5):
+        rng = np.random.default_rng([seed, 8])
+        order = rng.permutation(len(grid))[:300]
+        x = np.repeat(grid[order], 6, axis=0)
+        found = search(x, rng.integers(0, 2, len(x)), 60 * 6, seed)
+        assert found.p_value > 0.02
+        assert not len(found.rows)  # on a grid distances are equal: no pairs
+
+
 def copied_records(rng):
     """Rows of a smooth rule with noise, 100 of the 400 test rows copied from train: 1-NN may be the best or not."""
     x = rng.normal(size=(1400, 5))

@@ -28,7 +28,7 @@ def test_copies_that_move_the_score_are_said_with_the_error_without_them():
     copies = next(item for item in report.problems if item.kind == "test-copies")
     assert first_screen.moves_the_score(report, copies)
     assert report.headline.startswith("Do not trust this score yet: 160 test")
-    without = report.measures["best_error"].value + copies.effect.value
+    without = report.measures["best_error"].value + copies.details["without"].value
     said = report.headline.rpartition(" error is ")[2].partition("%")[0]
     assert float(said) == pytest.approx(100 * without, abs=1)
 

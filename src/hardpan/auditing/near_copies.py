@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan import stats
 from hardpan.auditing.columns import LEVEL
 from hardpan.auditing.copies import copies_by_class_p_value, held_back_for_copies
 from hardpan.auditing.evidence import Evidence, Nearest
@@ -149,17 +150,24 @@ def near_copies(
     typical = float(np.median(known)) if len(known) else np.inf
     limit, p_value, expected = float(np.finfo(np.float64).max), None, None
     if found.own is not None and len(found.own.rows):
-        p_value, level = excess_of_near_copies(found.own, found, group, labels, train, seed, quantiles)
+        own, new = found.own, found
+        asked = np.concatenate([train, found.rows])
+        if stats.kept_together_test(group[asked], np.arange(len(asked)) >= len(train)):
+            # Inputs were drawn, not rows: of each one row, since rows that equal one of R do not count as near.
+            own, new = (_one_row_per_input(item, group) for item in (own, new))
+            asked = np.concatenate([own.rows, train])
+            train = asked[np.unique(group[asked], return_index=True)[1]]
+        p_value, level = excess_of_near_copies(own, new, group, labels, train, seed, quantiles)
         limit = level if level > 0 else limit
     if quantiles and (p_value is None or p_value > LEVEL):
         others = np.where(group[found.training] != group[found.rows][:, None], found.distances, np.inf)
-        adjusted = benjamini_hochberg(np.where(equal, 1.0, pair_p_values(np.sort(others, axis=1))))
+        pairs = np.where(first <= typical, pair_p_values(np.sort(others, axis=1)), 1.0)  # not far from all
+        adjusted = benjamini_hochberg(pairs)
         first = np.where(adjusted <= LEVEL, first, np.inf)
         limit = float(first[np.isfinite(first)].max(initial=0.0))
-    if p_value is not None and found.own is not None:
-        alone = np.bincount(group[train], minlength=len(everywhere))[group[found.own.rows]] == 1
-        own = _near_copy_distances(found.own, group, everywhere)
-        expected = float((alone & (own <= limit)).mean()) * len(first)
+    if p_value is not None:
+        alone = np.bincount(group[train], minlength=len(everywhere))[group[own.rows]] == 1
+        expected = float((alone & (_near_copy_distances(own, group, everywhere) <= limit)).mean()) * len(first)
     order = np.argsort(first, kind="stable")
     rows = found.rows[order[(first[order] <= limit) & np.isfinite(first[order])]]
     return NearCopies(rows, limit, typical, float(known.min(initial=np.inf)), len(first), p_value, expected)
@@ -170,7 +178,8 @@ def pair_p_values(distances: Floats) -> Floats:
 
     Of a density that is uniform around a row in any number d of dimensions, T = log(r₂/r₁) is exponential with rate
     d, and S = Σ_{2≤j<k} log(r_k/r_j) + log(r_k/r₂) is independent of it, Gamma(k − 2) with the same rate (Rényi's
-    spacings). So P(T/S > t) = (1 + t)^−(k−2), whatever d is; k is the number of finite distances, at least 4.
+    spacings). So P(T/S > t) = (1 + t)^−(k−2), whatever d is; k is the number of finite distances, at least 4. Where
+    two distances are equal there is no density, and p is 1.
 
     Args:
         distances: (n, K) from each row to its nearest rows, ascending; inf where there is none.
@@ -181,16 +190,16 @@ def pair_p_values(distances: Floats) -> Floats:
         >>> bool(abs((p <= 0.02).mean() - 0.02) < 0.004)
         True
     """
-    known = np.isfinite(distances).sum(axis=1)
-    logs = np.log(np.maximum(np.where(np.isfinite(distances), distances, 0.0), 1e-300))
-    p_values = np.ones(len(distances))
-    for k in np.unique(known[known >= 4]).tolist():
-        rows = known == k
-        of = logs[rows]
-        spread = (of[:, k - 1 : k] - of[:, 1 : k - 1]).sum(axis=1) + of[:, k - 1] - of[:, 1]
-        jump = of[:, 1] - of[:, 0]
-        p_values[rows] = np.where(spread > 0, (1 + jump / np.maximum(spread, 1e-12)) ** -(k - 2.0), 1.0)
-    return p_values
+    if distances.shape[1] < 4:
+        return np.ones(len(distances))
+    known = np.isfinite(distances)
+    last = np.where(known, distances, 0.0).max(axis=1, keepdims=True)
+    logs = np.log(np.maximum(np.where(known, distances, last), 1e-300))  # what is missing adds nothing to S
+    k, farthest = known.sum(axis=1), logs[:, -1]
+    spread = (farthest[:, None] - logs[:, 1:]).sum(axis=1) + farthest - logs[:, 1]
+    ratio = (logs[:, 1] - logs[:, 0]) / np.maximum(spread, 1e-12)
+    tied = ((np.diff(logs, axis=1) < 1e-9) & known[:, 1:]).any(axis=1)
+    return np.where((k >= 4) & ~tied, (1 + ratio) ** -(k - 2.0), 1.0)
 
 
 def excess_of_near_copies(
@@ -245,6 +254,11 @@ def excess_of_near_copies(
     best = int(twice.argmin())
     p_value = min(1.0, p_values.shape[1] * float(twice[best]))
     return p_value, float(np.median(limits[:, best])) if twice[best] < 1 else 0.0
+
+
+def _one_row_per_input(found: Nearest, group: Labels) -> Nearest:
+    first = np.unique(group[found.rows], return_index=True)[1]
+    return Nearest(found.rows[first], found.distances[first], found.training[first])
 
 
 def _near_copy_distances(found: Nearest, group: Labels, among: NDArray[np.bool_]) -> Floats:

@@ -364,16 +364,18 @@ def _copy_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     problem = _counted_problem(evidence, "test-copies", inputs.copied, n, ("high", 0.0, "high"), found=found)
     natural = test.expected / n
     copied = (found / n - natural) / max(1 - natural, 1 / n)
+    sampled = every if evidence.dataset.all_rows is not None else None
+    gain, without = _effects_of_copies(evidence, inputs.copied, sampled)
     yield dataclasses.replace(
         problem,
         breaks=copied >= BROKEN_COPIES,
         p_value=test.p_value,
-        effect=_gain_by_memory(evidence, inputs.copied, every if evidence.dataset.all_rows is not None else None),
+        effect=gain,
         details={
             "expected": test.expected,
             "p_value": test.p_value,
             "similarity_p_value": test.similarity,
-            "without": _problem_effect(evidence, inputs.copied),
+            "without": without,
         },
     )
 
@@ -418,57 +420,52 @@ def _near_copy_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
         severity = "note" if p_value is None else "medium"
         tested: dict[str, Any] = {}
         if p_value is not None:
-            tested = {"p_value": p_value, "effect": _gain_by_memory(evidence, rows)}
-            details["without"] = _problem_effect(evidence, rows)
+            gain, details["without"] = _effects_of_copies(evidence, rows)
+            tested = {"p_value": p_value, "effect": gain}
         if len(rows):
             severities, searched = (severity, 0.0, severity), details["searched"]
             yield _counted_problem(evidence, "near-copies", rows, searched, severities, details=details, **tested)
 
 
-def _problem_effect(evidence: Evidence, rows: Labels) -> Estimate | None:
-    """The error of the best model without these test rows minus its error on all; None where it is not known."""
-    best = evidence.best_answers()
-    if best is None or evidence.inputs is None:
-        return None
-    test = evidence.inputs.test
-    wrong, inside = best != evidence.labels[test], np.isin(test, rows)
-    if not inside.any() or inside.all():
-        return None
-    share = float(inside.mean())
-    spread = share * float(
-        np.hypot(*(wrong[members].std() / np.sqrt(members.sum()) for members in (inside, ~inside)))
-    )
-    change = float(wrong[~inside].mean() - wrong.mean())
-    return stats.normal(change, spread, len(test), evidence.config.confidence, method="error without these rows")
+def _effects_of_copies(
+    evidence: Evidence, rows: Labels, every: EveryRow | None = None
+) -> tuple[Estimate | None, Estimate | None]:
+    """What a model gains that remembers these test rows, and what the best model gained; None where not known.
 
-
-def _gain_by_memory(evidence: Evidence, rows: Labels, every: EveryRow | None = None) -> Estimate | None:
-    """What a model gains that knows ``rows`` by the nearest training row, and else errs like the best one.
-
-    It is s(e − c), with s the proportion of ``rows``, e the best model's error on the other test rows and c the
-    proportion of ``rows`` whose nearest training row has another label, whatever the best model here remembers.
-    With ``every`` s and c are those of all test rows that equal a training row.
+    s(e − c), with s the proportion of ``rows`` and e the best model's error on the others. The first is of a model
+    that errs like the best one there and answers ``rows`` by the nearest training row: c is how often that row has
+    another label. In the second c is the best model's error on ``rows``: so much its error rises without them. With
+    ``every``, s and c of the first are those of all test rows that equal a training row.
     """
     best, inputs, nearest, labels = evidence.best_answers(), evidence.inputs, evidence.nearest, evidence.labels
     if best is None or inputs is None or nearest is None:
-        return None
+        return None, None
+    inside = np.isin(inputs.test, rows)
+    if (every is None and not inside.any()) or inside.all():
+        return None, None
     answers = labels.copy()
     for found in (nearest, nearest if evidence.altered is None else evidence.altered.found):
         paired = np.isfinite(found.distances[:, 0])
         answers[found.rows[paired]] = labels[found.training[paired, 0]]
-    inside = np.isin(inputs.test, rows)
-    if (every is None and not inside.any()) or inside.all():
-        return None
-    wrong, other = (best != labels[inputs.test])[~inside], (answers != labels)[inputs.test[inside]]
-    share = float(inside.mean())
+    errors, share = best != labels[inputs.test], float(inside.mean())
+    remembered, of_all = (answers != labels)[inputs.test[inside]], share
     if every is not None:
-        train, known = every.training, np.empty(len(every.equal.sizes), dtype=np.int64)
-        known[every.equal.group[train]] = every.labels[train]
-        other = known[every.equal.group[every.copied]] != every.labels[every.copied]
-        share = len(other) / len(every.parts["test"])
-    spread = share * float(np.hypot(wrong.std() / np.sqrt(len(wrong)), other.std() / np.sqrt(len(other))))
-    gain, method = share * float(wrong.mean() - other.mean()), "gain of a model that remembers these rows"
-    return stats.normal(gain, spread, len(inputs.test), evidence.config.confidence, method=method)
+        known = np.empty(len(every.equal.sizes), dtype=np.int64)
+        known[every.equal.group[every.training]] = every.labels[every.training]
+        remembered = known[every.equal.group[every.copied]] != every.labels[every.copied]
+        of_all = len(remembered) / len(every.parts["test"])
+
+    def effect(wrong: Any, s: float, method: str) -> Estimate | None:
+        if not len(wrong):
+            return None
+        spread = s * float(np.hypot(*(part.std() / np.sqrt(len(part)) for part in (wrong, errors[~inside]))))
+        gain = s * float(errors[~inside].mean() - wrong.mean())
+        return stats.normal(gain, spread, len(inside), evidence.config.confidence, method=method)
+
+    return (
+        effect(remembered, of_all, "gain of a model that remembers these rows"),
+        effect(errors[inside], share, "error without these rows"),
+    )
 
 
 def _label_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:

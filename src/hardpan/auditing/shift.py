@@ -406,9 +406,8 @@ def _drawn_by(
             if not several or not stats.kept_together_test(number.ravel(), in_test, LEVEL / len(columns.names)):
                 continue
             others = np.delete(columns.values, columns.names.index(name), axis=1)
-            if not _is_drawn(number.ravel(), in_test) and not _are_alike(number.ravel(), others, in_test, seed):
-                continue
-            kinds.append(({"by": "values", "column": name}, every, number.ravel()))
+            if _names_groups(number.ravel(), others, in_test, seed):
+                kinds.append(({"by": "values", "column": name}, every, number.ravel()))
     if kinds:
         sizes = [len(np.unique(units)) for _, _, units in kinds]
         return next(item for item, size in zip(kinds, sizes, strict=True) if size <= 1.1 * min(sizes))
@@ -423,37 +422,28 @@ def _drawn_by(
     return {"by": "clusters"}, compared, clusters
 
 
-def _is_drawn(number: Labels, in_test: NDArray[np.bool_]) -> bool:
-    """Whether the values of test may be drawn from all of them: Kolmogorov–Smirnov test of the different values."""
-    from scipy.stats import ks_2samp
+def _names_groups(number: Labels, others: Floats, in_test: NDArray[np.bool_], seed: int) -> bool:
+    """Whether the values of a column may be units of the split: drawn at random, or with rows that are alike.
 
-    train, test = (np.unique(number[in_test == side]) for side in (False, True))
-    return bool(ks_2samp(train, test, method="asymp").pvalue > LEVEL)
-
-
-def _are_alike(number: Labels, others: Floats, in_test: NDArray[np.bool_], seed: int) -> bool:
-    """Whether rows of one value are nearer to one another, in other columns, than to rows of the next value.
-
-    The rows of train and of test, each sorted by value and within a value at random: neighbours of the same value
-    and neighbours with two values are equally far apart where the value defines no group, and columns change
-    smoothly with it. One-sided Mann–Whitney test of the sums of differences in ranks.
+    Drawn: the different values of test and of train pass the Kolmogorov–Smirnov test. Alike: of the rows of either
+    split, sorted by value and within a value at random, neighbours with one value are nearer in the other columns
+    than neighbours with two (one-sided Mann–Whitney test of sums of differences of ranks). Where a value defines no
+    group and columns change smoothly with it, they are not.
     """
-    from scipy.stats import mannwhitneyu, rankdata
+    from scipy.stats import ks_2samp, mannwhitneyu, rankdata
 
-    if not others.shape[1]:
-        return False
-    ranks = rankdata(others, axis=0, nan_policy="omit") / len(others)
-    ranks = np.where(np.isnan(ranks), 0.5, ranks)
-    apart: dict[bool, list[Floats]] = {True: [], False: []}
-    for side in (False, True):
-        rows = np.random.default_rng([seed, 88]).permutation(np.flatnonzero(in_test == side))
-        rows = rows[np.argsort(number[rows], kind="stable")]
-        far = np.abs(np.diff(ranks[rows], axis=0)).sum(axis=1)
-        same = np.diff(number[rows]) == 0
-        for kind in apart:
-            apart[kind].append(far[same == kind])
-    one, two = (np.concatenate(apart[kind]) for kind in (True, False))
-    return bool(len(one) and len(two) and mannwhitneyu(one, two, alternative="less").pvalue <= LEVEL)
+    sides = [np.flatnonzero(in_test == side) for side in (False, True)]
+    train, test = (np.unique(number[rows]) for rows in sides)
+    if ks_2samp(train, test, method="asymp").pvalue > LEVEL:
+        return True
+    ranks = np.nan_to_num(rankdata(others, axis=0, nan_policy="omit") / len(others), nan=0.5)
+    rng = np.random.default_rng([seed, 88])
+    rows = np.concatenate([part[np.lexsort((rng.random(len(part)), number[part]))] for part in sides])
+    far, same = np.abs(np.diff(ranks[rows], axis=0)).sum(axis=1), np.diff(number[rows]) == 0
+    far, same = (np.delete(item, len(sides[0]) - 1) for item in (far, same))  # from train to test
+    return bool(
+        same.any() and not same.all() and mannwhitneyu(far[same], far[~same], alternative="less").pvalue <= LEVEL
+    )
 
 
 def _columns_and_units(evidence: Evidence, rows: Labels) -> tuple[Columns, Labels]:

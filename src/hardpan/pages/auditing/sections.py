@@ -325,7 +325,9 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
                 f"Of training {noun}s that were altered here, the search found: {formatting.listed(by_alteration)}."
             )
     elif evidence.nearest is not None and not any("limit" in item.details for item in problems):
-        excess = "" if evidence.nearest.own is None else "no more near ones than of rows held back from train, and "
+        excess = (
+            "" if evidence.nearest.own is None else "no significant excess of near ones over rows held back, and "
+        )
         tested = counted(len(evidence.nearest.rows), "test row")
         sentences.append(
             f"The nearest training rows of {tested} were searched: {excess}none far nearer than the next ones."
