@@ -61,28 +61,19 @@ def test_make_audit_in_a_fresh_clone(tmp_path):
     assert status.stdout == "", "make audit leaves files that git does not ignore"
 
 
-def test_the_wheel_and_the_source_archive_build_and_the_wheel_audits_digits(tmp_path):
+def test_the_wheel_and_the_source_archive_work_in_an_empty_environment(tmp_path):
     environment = bare_environment(tmp_path)
     clone = tmp_path / "hardpan"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
     dist = tmp_path / "dist"
-
-    def run(*words: object, folder: Path = tmp_path) -> str:
-        done = subprocess.run(
-            [str(word) for word in words], cwd=folder, env=environment, capture_output=True, text=True, timeout=900
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    run(sys.executable, "-m", "build", "--outdir", dist, clone)
-    (wheel,), (archive,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
-    assert run(sys.executable, "-m", "twine", "check", "--strict", wheel, archive).count("PASSED") == 2
+    words = ["sh", str(clone / "scripts/release-check"), str(dist)]
+    done = subprocess.run(
+        words, env=environment | {"PYTHON": sys.executable}, capture_output=True, text=True, timeout=1800
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = dist.glob("*.whl")
     with zipfile.ZipFile(wheel) as content:
         names = content.namelist()
     for part in ("pages/page.html", "pages/page.css", "pages/page.js", "web/explorer/explorer.html", "py.typed"):
         assert f"hardpan/{part}" in names
     assert not [name for name in names if "__pycache__" in name or name.startswith("tests")]
-    run(sys.executable, "-m", "venv", "empty")
-    run(tmp_path / "empty/bin/pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", wheel)
-    run(tmp_path / "empty/bin/hardpan", "audit", "digits", "--out", "audit", "--budget", "30s")
-    assert (tmp_path / "audit" / "index.html").read_text(encoding="utf-8").rstrip().endswith("</html>")

@@ -205,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             named = [word for word in words if not word.startswith("-")]
             versions = "--version" in words
             found = description.describe_versions() if versions else description.describe_commands(_MODULES, named)
-            typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
+            typer.echo(json.dumps(found, indent=1, ensure_ascii=False, default=str))
             sys.exit(0)
         result = typer.main.get_command(app).main(arguments, prog_name="hardpan", standalone_mode=False)
         if sys.stdout is not None:

@@ -73,6 +73,18 @@ def reporting(command: Callable[..., Report]) -> Callable[..., None]:
         >>> list(inspect.signature(show).parameters)
         ['name', 'context', 'out', 'json']
     """
+    return _with_output(command, Output)
+
+
+def printing(command: Callable[..., Report]) -> Callable[..., None]:
+    """A command that returns a report: with --json; exit code 2 where a check did not pass (``ok`` is False).
+
+    Dataclass parameters become options too, as :func:`spread` makes them.
+    """
+    return _with_output(command, Annotated[Output, Flags(without=("out",))])
+
+
+def _with_output(command: Callable[..., Report], output_options: Any) -> Callable[..., None]:
     plain = getattr(command, "unspread", command)
 
     def run(*, output: Output, **values: Any) -> None:
@@ -84,24 +96,10 @@ def reporting(command: Callable[..., Report]) -> Callable[..., None]:
             else:
                 options |= value if isinstance(value, dict) else {name: value}
         emit_report(report, json=output.json, out=output.out, options=options)
-
-    return spread(_with_option_group(run, plain, "output", Output))
-
-
-def printing(command: Callable[..., Report]) -> Callable[..., None]:
-    """A command that returns a report: with --json; exit code 2 where a check did not pass (``ok`` is False).
-
-    Dataclass parameters become options too, as :func:`spread` makes them.
-    """
-    plain = getattr(command, "unspread", command)
-
-    def run(*, output: Output, **values: Any) -> None:
-        report = plain(**values)
-        emit_report(report, json=output.json)
         if getattr(report, "ok", True) is False:
             raise typer.Exit(2)
 
-    return spread(_with_option_group(run, plain, "output", Annotated[Output, Flags(without=("out",))]))
+    return spread(_with_option_group(run, plain, "output", output_options))
 
 
 def parallel_options(command: Callable[..., R]) -> Callable[..., R]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.metadata
 import os
@@ -37,7 +38,7 @@ def _commands_of(module: str) -> Iterator[dict[str, Any]]:
             "help": re.sub(r"\[/?bold\]", "", " ".join((item.help or "").split())),
             "parameters": [_described(one) for one in item.params if not one.name.endswith("_completion")],
             "settings": [
-                {"name": one.name, "default": _plain(one.default), "help": one.help}
+                {"name": one.name, "default": one.default, "help": one.help}
                 for one in (settings.by_name.values() if settings else ())
                 if not one.is_option
             ],
@@ -52,26 +53,17 @@ def _described(item: Any) -> dict[str, Any]:
         "type": "switch" if getattr(item, "is_flag", False) else item.metavar or "TEXT",
         "required": item.required,
         "repeated": item.nargs == -1 or bool(getattr(item, "multiple", False)),
-        "default": _plain(item.default),
+        "default": item.default,
         "help": getattr(item, "help", None) or "",
     }
-
-
-def _plain(value: Any) -> Any:
-    """A default as JSON has it."""
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value if value is None or isinstance(value, (bool, int, float, str, dict)) else str(value)
 
 
 def describe_versions() -> dict[str, Any]:
     """What runs here: versions of hardpan, Python and what hardpan can use, and the machine."""
     packages = {}
     for requirement in importlib.metadata.requires("hardpan") or ():
-        name = re.match(r"[\w.-]+", requirement)
-        try:
-            packages[name[0] if name else ""] = importlib.metadata.version(name[0] if name else "")
-        except importlib.metadata.PackageNotFoundError:
-            continue
+        name = re.split(r"[^\w.-]", requirement)[0]
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            packages[name] = importlib.metadata.version(name)
     own = {"hardpan": hardpan.__version__, "python": platform.python_version(), "system": platform.platform()}
     return own | {"cores": os.cpu_count(), "packages": dict(sorted(packages.items()))}
