@@ -130,5 +130,5 @@ def test_the_command_of_an_audit_opens_the_encoder_as_it_was(tmp_path):
     assert words[:3] == ["hardpan", "audit", str(first)]
     assert words[words.index("--encoder") + 1] == f"{__name__}:lengths"
     assert "encoder_batch=16" in words
-    data = hardpan.audit(Dataset.open(first), encoder=encoder, ensemble="none", flow="none")
-    assert f"open_encoder('{__name__}:lengths', batch=16)" in data.origin.command
+    in_python = AuditConfig().command("", encoder.options)
+    assert in_python.endswith(f"encoder=hardpan.encoders.open_encoder('{__name__}:lengths', batch=16))")
