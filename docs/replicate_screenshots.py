@@ -5,20 +5,26 @@ It needs the extra ``test`` (Playwright) and a Chromium. The project is the demo
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import scipy.signal
+import scipy.stats
+import sklearn.metrics
 import uvicorn
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from hardpan import replicate
+from hardpan import Dataset, replicate
+from hardpan.replicate import simulate
 from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database import questions, tasks
 from hardpan.replicate.database.images import stored_images
@@ -55,6 +61,28 @@ def prepare(folder: Path) -> Any:
         person = stored_people.enter_by_invitation(project, invited.link, external_id=f"participant-{number}").id
         while asked := questions.next_question(project, person):
             questions.answer_question(project, person, asked.question, (asked.question * (3 + number)) % 10)
+    return project
+
+
+def prepare_texts(folder: Path) -> Any:
+    """First paragraphs of the documentation of three modules; half of them are candidates."""
+    modules = {"statistics": scipy.stats, "signals": scipy.signal, "metrics": sklearn.metrics}
+    listed = {
+        name: {inspect.getdoc(item) or "" for item in vars(module).values()} for name, module in modules.items()
+    }
+    texts = {name: sorted({text.partition("\n\n")[0] for text in found}) for name, found in listed.items()}
+    pairs = [(text, name) for name in texts for text in texts[name] if text.count(" ") in range(4, 30)]
+    half = [pairs[0::2], pairs[1::2]]
+    original = Dataset.from_arrays(
+        [text for text, _ in half[0]], [name for _, name in half[0]], name="documentation"
+    )
+    classes = [
+        replicate.TargetClass(name, f"Functions of {modules[name].__name__}") for name in original.class_names
+    ]
+    project = replicate.Project.create(folder, original, classes, grid=24)
+    numbers = [project.config.class_index(name) for _, name in half[1]]
+    simulate.add_candidate_arrays(project, [text for text, _ in half[1]], numbers)
+    project.make_tasks()
     return project
 
 
@@ -145,8 +173,18 @@ def shoot(camera: Camera) -> None:
     camera.take(page, "owner-enter")
 
 
+def shoot_texts(camera: Camera) -> None:
+    """The grid of texts."""
+    page = camera.window("annotator", DESKTOP)
+    page.click("#start")
+    page.wait_for_selector("#task:not([hidden]) .cell")
+    for place in (0, 4):
+        page.locator(".cell").nth(place).click()
+    camera.take(page, "texts")
+
+
 def main(target: Path) -> None:
-    """Serve the demo and take every picture."""
+    """Serve the demo and a project of texts, and take every picture."""
     target.mkdir(parents=True, exist_ok=True)
     chromium = next(
         found
@@ -155,30 +193,33 @@ def main(target: Path) -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         project = prepare(Path(folder) / "new-digits")
-        token = project.renew_owner_token()
         # People who have done all there is leave nothing to show: a second round for every task.
         extra = dict.fromkeys(range(1, 1 + sum(row.tasks for row in tasks.task_coverage(project))), 2)
-        from hardpan.replicate.database.tasks import want_more_task_workers
+        tasks.want_more_task_workers(project, extra)
+        photograph(project, shoot, chromium, target)
+        photograph(prepare_texts(Path(folder) / "new-texts"), shoot_texts, chromium, target)
 
-        want_more_task_workers(project, extra)
-        listener = serving.bind("127.0.0.1", 0)
-        server = uvicorn.Server(uvicorn.Config(create_app(project), log_level="warning", access_log=False))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        while not server.started:
-            time.sleep(0.02)
-        try:
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(
-                    executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
-                )
-                base = serving.address(listener, "127.0.0.1")
-                shoot(Camera(browser, project, base, token, target))
-                browser.close()
-        finally:
-            server.should_exit = True
-            thread.join()
-            project.close()
+
+def photograph(project: Any, shots: Callable[[Camera], None], chromium: str, target: Path) -> None:
+    """Serve a project, take pictures of it, and close it."""
+    listener = serving.bind("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(create_app(project), log_level="warning", access_log=False))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    try:
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+            )
+            base = serving.address(listener, "127.0.0.1")
+            shots(Camera(browser, project, base, project.renew_owner_token(), target))
+            browser.close()
+    finally:
+        server.should_exit = True
+        thread.join()
+        project.close()
 
 
 if __name__ == "__main__":
