@@ -20,7 +20,6 @@ from hardpan import execution
 from hardpan.cli.common import check_out, emit_report
 from hardpan.cli.options import EMPTY, Flags, Settings, option_parameter, option_parameters
 from hardpan.errors import InputError
-from hardpan.outcomes import Outcomes
 from hardpan.report import Report
 
 if TYPE_CHECKING:
@@ -253,13 +252,4 @@ class DataFlags:
 DATA_FLAGS = DataFlags()
 Reading = Annotated[
     DataFlags, Flags(only=("label", "text", "group", "columns", "encoder"), names={"columns": "--column"})
-]
-ScoreReading = Annotated[
-    dict[str, Any],
-    Flags(
-        of=Outcomes.open,
-        only=("filter", "metric", "unparsed", "group", "columns"),
-        without=("totals",),
-        names={"columns": "--column"},
-    ),
 ]

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from hardpan.cli.common import emit_report
-from hardpan.cli.decorators import Output, ScoreReading, spread
+from hardpan.cli.decorators import Output, spread
+from hardpan.cli.options import Flags
 from hardpan.leaderboard.gating import gate as gate_of_runs
+from hardpan.outcomes import Outcomes
 
 app = typer.Typer(rich_markup_mode="rich")
+ScoreReading = Annotated[
+    dict[str, Any],
+    Flags(
+        of=Outcomes.open,
+        only=("filter", "metric", "unparsed", "group", "columns"),
+        without=("totals",),
+        names={"columns": "--column"},
+    ),
+]
+"""How scores are read: the options of all commands that take scores of models."""
 
 
 @app.command()

@@ -12,7 +12,8 @@ import typer
 
 from hardpan import leaderboard
 from hardpan.cli.common import emit_report, progress_on_stderr
-from hardpan.cli.decorators import Output, ScoreReading, reporting, spread
+from hardpan.cli.decorators import Output, reporting, spread
+from hardpan.cli.gate import ScoreReading
 from hardpan.cli.options import Flags
 from hardpan.errors import InputError
 from hardpan.execution import Progress
