@@ -374,6 +374,21 @@ UNNAMED: dict[str, tuple[list[dict[str, Any]], tuple[int, ...]]] = {
         named(table(model=MODELS, task_id=numbered("t", 9)), lambda score: {"grade": 10 * score}),
         (3, 9),
     ),
+    "predicted classes under another name": (
+        [
+            {"model": m, "image_index": k, "true_label": k % 4, "pred_cls": k * j % 4, "stamp": f"t{j}"}
+            for j, m in enumerate(MODELS)
+            for k in range(12)
+        ],
+        (3, 12),
+    ),
+    "marks are of the question": (
+        named(
+            [{**row, "marks": int(row["item"][1:]) % 3} for row in table(model=MODELS, item=numbered("i", 30))],
+            lambda score: {"grade_given": score},
+        ),
+        (3, 30),
+    ),
     "nothing has a known name": (table(who=MODELS, what=numbered("w", 12)), (3, 12)),
 }
 
@@ -407,3 +422,15 @@ def test_metrics_of_whole_sets_and_columns_of_several_ranges_are_no_items() -> N
     mixed = [{"model": m, "elo_gap": 20.0 + k, "law": 0.2 * k, "art": 0.1} for k, m in enumerate(MODELS)]
     with pytest.raises(InputError):
         Outcomes.open(mixed)
+
+
+def test_a_time_stamp_names_no_items() -> None:
+    rows = [
+        {"model": m, "packet": f"p{k // 3}", "judge": f"j{k % 3}", "ts": f"2026-{k}", "score": 5 - k % 2}
+        for m in MODELS
+        for k in range(60)
+    ]
+    with pytest.raises(InputError) as raised:
+        Outcomes.open(rows)
+    assert "=ts" not in str(raised.value)
+    assert "--set max_score=5" in str(raised.value)

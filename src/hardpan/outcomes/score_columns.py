@@ -169,7 +169,8 @@ def row_designs(columns: Columns, roles: Roles) -> list[dict[str, str]]:
 
     At most three choices, those first whose columns have names of ids and many values.
     """
-    free = [name for name in columns if name not in roles.values() and "." not in name]
+    times = column_role_names("time")
+    free = [n for n in columns if n not in roles.values() and "." not in n and plain_name(n) not in (*times, "ts")]
     free += [roles["task"]] if "task" in roles and "item" not in roles else []
     codes = {name: _column_codes(columns[name]) for name in (*free, *roles.values())}
     known = {role: roles[role] for role in ("model", "item", "run") if role in roles}
@@ -185,7 +186,7 @@ def row_designs(columns: Columns, roles: Roles) -> list[dict[str, str]]:
 
     choices: list[dict[str, str]] = [{}]
     if "item" not in known:
-        listed = item_columns(columns, roles) if "model" in known else []
+        listed = [name for name in item_columns(columns, roles) if name in codes] if "model" in known else []
         listed += [name for name in factors if is_id(name) and name not in listed]
         choices = [{"item": name} for name in listed or factors]
         if "model" not in known:
@@ -197,9 +198,15 @@ def row_designs(columns: Columns, roles: Roles) -> list[dict[str, str]]:
     found = [choice for choice in choices if is_design(choice)]
     if "run" not in known and not found:
         with_run = [
-            {**choice, "run": name} for choice in choices for name in factors if name not in choice.values()
+            {**choice, "run": name}
+            for choice in choices
+            for name in factors
+            if name not in choice.values()
+            and _distinct(codes[name]) <= _distinct(codes[choice.get("item", known.get("item", name))])
         ]
         found = [choice for choice in with_run if is_design(choice)]
+        if "item" in known:  # what tells the rows apart names runs, or other items
+            found = [c for run in found for c in (run, {"item": f"{known['item']},{run['run']}"})]
     return (found or [choice for choice in choices if choice and "model" in known])[:3]
 
 

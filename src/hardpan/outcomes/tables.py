@@ -32,6 +32,7 @@ from hardpan.tables import column_role_names, find_columns, plain_name, read_col
 Columns = Mapping[str, Sequence[Any]]
 ROWS = ("models", "items")
 FILE = "file"  # as the column of a role: the name of the file
+_FEWEST_DESCRIBED = 20  # twice the items from which a column that is constant in each of them is no score
 MOST_SENTINELS = 0.25  # share of scores of -1 up to which they mark failures, and no losses of -1, 0 and 1
 SCORE_ROLES = ("model", "item", "task", "score", "run", "answer", "key")
 MEASURES = ("cost", "duration", "tokens", "human")  # further numbers of each answer
@@ -552,9 +553,13 @@ def _refuse_long_table(columns: Columns, roles: Mapping[str, str], where: str, o
     designs = row_designs(columns, roles) or [{}]
     named = {**roles, **{f"as {role}": name for role, name in designs[0].items()}}
     scores = [roles["score"]] if "score" in roles else _score_candidates(columns, named, options)
-    choices = [{**designs[0], "score": name} for name in scores[:3]]
-    if len(scores) == 1:
-        choices = [{**design, "score": scores[0]} for design in designs]
+    pairs = [(designs[0], name) for name in scores[:3]]
+    pairs[1:1] = [(design, scores[0]) for design in designs[1:3] if scores]
+    choices = [{**design, "score": name} for design, name in pairs]
+    if "key" in roles and not {"score", "answer"} & roles.keys():
+        keys, free = columns[roles["key"]], [name for name in columns if name not in named.values()]
+        if said := [name for name in free if _may_be_classes(columns[name], keys)]:
+            choices = [{**designs[0], "answer": name} for name in said[:3]]
     if "score" in roles:
         choices = [{role: name for role, name in choice.items() if role != "score"} for choice in choices]
     if not any("item" in {**roles, **choice} for choice in choices):
@@ -569,7 +574,7 @@ def _refuse_long_table(columns: Columns, roles: Mapping[str, str], where: str, o
         )
     commands = [
         " ".join(f"--column {shlex.quote(f'{role}={name}')}" for role, name in choice.items())
-        + _range_option(columns[choice.get("score", roles.get("score", ""))], options)
+        + _range_option(columns.get(choice.get("score", roles.get("score", "")), ()), options)
         for choice in choices
     ]
     raise InputError(
@@ -580,13 +585,20 @@ def _refuse_long_table(columns: Columns, roles: Mapping[str, str], where: str, o
 
 
 def _score_candidates(columns: Columns, roles: Mapping[str, str], options: Options) -> list[str]:
-    """The columns of numbers that may be scores: of right and wrong first, then those in the range of scores."""
-    highest, used = options.max_score or 1.0, {*roles.values()}
+    """The columns of numbers that may be scores: of right and wrong first, then those in the range of scores.
+
+    What is the same in all rows of every item describes the items.
+    """
+    highest, used, item = options.max_score or 1.0, {*roles.values()}, roles.get("item", roles.get("as item"))
+    several = [*columns.get(item, ())] if item else []
+    several = several if len(several) >= 2 * len({*map(str, several)}) > _FEWEST_DESCRIBED else []
     found = dict[str, tuple[bool, bool, bool]]()
     for name, values in columns.items():
         plain = plain_name(name)
         known = {score for value in values if (score := score_of(value)) is not None}
         if name in used or _AMOUNTS.search(plain) or is_id(name) or plain in (*_RANKS, *column_role_names("run")):
+            continue
+        if several and len({*zip(map(str, several), map(str, values), strict=True)}) == len({*map(str, several)}):
             continue
         if _is_score_column(values) and len(known) > 1:
             inside = min(known) >= 0.0 and max(known) <= highest
