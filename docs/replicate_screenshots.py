@@ -68,7 +68,8 @@ def prepare_texts(folder: Path) -> Any:
     """First paragraphs of the documentation of three modules; half of them are candidates."""
     modules = {"statistics": scipy.stats, "signals": scipy.signal, "metrics": sklearn.metrics}
     listed = {
-        name: {inspect.getdoc(item) or "" for item in vars(module).values()} for name, module in modules.items()
+        name: {inspect.getdoc(item) or "" for key, item in vars(module).items() if key[0] != "_"}
+        for name, module in modules.items()
     }
     texts = {name: sorted({text.partition("\n\n")[0] for text in found}) for name, found in listed.items()}
     pairs = [(text, name) for name in texts for text in texts[name] if text.count(" ") in range(4, 30)]
