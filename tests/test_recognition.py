@@ -107,7 +107,7 @@ def test_objects_in_memory_get_lines_of_python(value, kind):
 
 def test_every_kind_and_question_has_words():
     assert set(KINDS) == set(STEPS)
-    assert {question for steps in STEPS.values() for question, _, _ in steps} == set(QUESTIONS)
+    assert {question for steps in STEPS.values() for question, _, _ in steps} | {"resume"} == set(QUESTIONS)
 
 
 def test_go_runs_the_first_command(folder, capsys):

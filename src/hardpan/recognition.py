@@ -204,7 +204,10 @@ def _written_by_hardpan(path: Path) -> Recognition | None:
             if file.name == "project.json":
                 return _recognised(name, "project", {"class": len(item.classes)})
             if isinstance(item, Report):
-                return _recognised(name, _kind_of_report(item), finding=item.headline)
+                made = _recognised(name, _kind_of_report(item), finding=item.headline)
+                if getattr(item, "pending", ()):  # an audit that was stopped
+                    made = dataclasses.replace(made, steps=(NextStep("resume", item.origin.command, True),))
+                return made
     return None
 
 

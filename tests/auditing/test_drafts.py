@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from hardpan import Dataset, auditing, files
+from hardpan import Dataset, auditing, files, look
 from hardpan.pages.auditing.first_screen import PENDING, SEARCHED
 
 SETTINGS = {"flow": "none", "seeds": 1, "ensemble_epochs": 1, "budget": 5.0}
@@ -70,3 +70,4 @@ def test_a_stopped_audit_leaves_its_last_version_which_reloads_no_longer(data, t
     assert not RELOADS.search(page)
     assert "not finished" in page
     assert not (tmp_path / "examples.parquet").exists()  # of the older result
+    assert [step.question for step in look(tmp_path).steps] == ["resume"]

@@ -508,7 +508,7 @@ def _drafts(evidence: Evidence, origin: tuple[Provenance, str]) -> Iterator[Call
 
     def draft() -> None:
         nonlocal allowed
-        if not folder or time.monotonic() < allowed:
+        if not folder or evidence.inputs is None or time.monotonic() < allowed:
             return
         if not saved:
             saved.append(_draft(evidence, origin, only_quick=True))
@@ -543,9 +543,8 @@ def _draft(evidence: Evidence, origin: tuple[Provenance, str], *, only_quick: bo
     problems = tuple(find_problems(evidence, error, only_quick=only_quick))
     evidence.metrics = score_metrics(evidence)
     done = searched_kinds(evidence)
-    never = {"shift"} if evidence.dataset.split is None else {"groups"}
-    if inputs is None or {"group", "time"} & set(evidence.dataset.metadata):
-        never |= {"groups"} if inputs is not None else set(ADDED_LATER)
+    grouped = evidence.dataset.split is not None or {"group", "time"} & set(evidence.dataset.metadata)
+    never = ({"groups"} if grouped else set()) | ({"shift"} if evidence.dataset.split is None else set())
     made = _audit_of(
         evidence,
         origin,

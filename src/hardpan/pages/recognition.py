@@ -39,6 +39,7 @@ QUESTIONS = {
     "worse": "Is a run worse than another?",
     "fresh-scores": "Does the score hold?",
     "outvoted": "Which labels are outvoted?",
+    "resume": "It is not finished: resume it",
     "rows": "What do the examples look like?",
     "review": "How many labels are wrong?",
     "compare": "Did it get better? Which is harder?",
