@@ -122,7 +122,10 @@ def compare(audits: Sequence[Audit]) -> AuditComparison:
     # Of two audits the order says what the differences say: both have the interval that all differences share.
     rankings = tuple(
         dataclasses.replace(
-            item, not_separated=((item.names[0], item.names[1]),) if _covers_zero(differences[item.measure]) else ()
+            item,
+            not_separated=((item.names[0], item.names[1]),)
+            if differences[item.measure].low <= 0 <= differences[item.measure].high
+            else (),
         )
         if item.measure in differences
         else item
@@ -149,10 +152,6 @@ def _known_measures(audit: Audit) -> dict[str, Estimate]:
     """The measures that are numbers: a file may have null in their place."""
     ends = {name: (item.value, item.low, item.high) for name, item in audit.measures.items()}
     return {name: audit.measures[name] for name, listed in ends.items() if None not in listed}
-
-
-def _covers_zero(item: Estimate) -> bool:
-    return item.low <= 0 <= item.high
 
 
 def difference(a: Estimate, b: Estimate) -> Estimate:

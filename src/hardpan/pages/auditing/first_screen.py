@@ -71,7 +71,7 @@ def verdict(audit: Audit) -> str:
     facts += [
         item
         for item in audit.problems
-        if item.severity == "note" and item.kind in LEADING and not item.trifling(best) and _is_known(item)
+        if item.severity == "note" and item.kind in LEADING and not item.trifling(best) and item.reach == item.reach
     ]
     if facts:
         return f"{title_and_advice(facts[0])[0]}."
@@ -93,11 +93,6 @@ def moves_the_score(audit: Audit, item: BenchmarkProblem) -> bool:
     if best is None or item.effect is None or not tested:
         return False
     return not best.low <= best.value + item.effect.value <= best.high and item.effect.low * item.effect.high > 0
-
-
-def _is_known(item: BenchmarkProblem) -> bool:
-    """Whether how far a note can move the score is known."""
-    return item.reach == item.reach
 
 
 def _score_without(item: BenchmarkProblem, error: float) -> str:

@@ -125,11 +125,10 @@ def _near_copy_words(problem: BenchmarkProblem) -> tuple[str, str]:
 
 def _gain_words(problem: BenchmarkProblem) -> str:
     """What copies do to the score of a model that remembers, and to that of the best model."""
-    words, without = "", problem.details.get("without")
-    if "without" in problem.details and problem.effect is not None:
+    words, without = "", problem.details.get("without", problem.effect)  # files of earlier versions lack it
+    if without is not problem.effect and problem.effect is not None:
         gain = formatting.signed(problem.effect)
         words = f"A model that remembers them and else errs like the best one gains {gain} by them. "
-    without = without if "without" in problem.details else problem.effect  # of an earlier file
     if without is not None:
         words += f"Without them the error of the best model changes by {formatting.signed(without)}. "
     return words
