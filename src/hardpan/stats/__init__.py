@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         count_answers,
         krippendorff_alpha,
     )
+    from hardpan.stats.classification import auroc, average_precision, balanced_error, paired_gain
     from hardpan.stats.correlation import kendall_tau, pearson
     from hardpan.stats.hypothesis_tests import (
         holm,
