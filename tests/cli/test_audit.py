@@ -5,6 +5,8 @@ import pytest
 
 from hardpan import cli, files
 from hardpan.auditing import Audit, AuditConfig
+from hardpan.auditing.evidence import AuditStep
+from hardpan.cli.audit import show_audit_plan
 from hardpan.tables import write_table
 
 BARE = ("--ensemble", "none", "--flow", "none")  # nothing is trained
@@ -67,3 +69,8 @@ def test_fail_on_is_a_gate(capsys, tmp_path):
     code, _, err = run(capsys, str(tmp_path / "leak.csv"), "--fail-on", "magic", *out)
     assert code == 2
     assert "--fail-on" in err
+
+
+def test_the_plan_names_the_extra_in_brackets(capsys, tmp_path):
+    show_audit_plan(tmp_path, (AuditStep("networks", 0.0, skipped="no-torch"),))
+    assert "hardpan[torch]" in capsys.readouterr().err.replace("\n", "")

@@ -81,9 +81,9 @@ def audit(
 
 def show_audit_plan(folder: Path, steps: tuple[AuditStep, ...]) -> None:
     """Print on stderr where the first findings are, what will be trained, and for how long at most."""
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, markup=False)  # names of extras have brackets
     page = folder / "index.html"
-    console.print(Text(f"First findings, written again as results come in: {page}"), soft_wrap=True)
+    console.print(f"First findings, written again as results come in: {page}", soft_wrap=True)
     planned = [step for step in steps if not step.skipped]
     if planned:
         times = ", ".join(f"{step.name} {step.planned:.{int(step.planned < 10)}f} s" for step in planned)
