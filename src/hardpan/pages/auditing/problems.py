@@ -86,8 +86,8 @@ def _copy_words(problem: BenchmarkProblem) -> tuple[str, str]:
             f"(p {formatting.p_value(similarity)}): rows of train were copied, or the split was balanced by input."
         )
     return title, advice + (
-        "That is no evidence of copies, or they do not change the score measurably; all stay in the test set. Few "
-        "copies among many natural repeats cannot be found."
+        f"{_unclaimed_words(problem)} All stay in the test set. Few copies among many natural repeats cannot be "
+        "found."
     )
 
 
@@ -119,8 +119,17 @@ def _near_copy_words(problem: BenchmarkProblem) -> tuple[str, str]:
     advice += f"(p {formatting.p_value(details['p_value'])}). "
     advice += _gain_words(problem)
     if problem.severity == "note":
-        return title, advice + "That is no evidence of copies, or they do not change the score measurably."
+        return title, advice + _unclaimed_words(problem)
     return title, advice + "So some are nearly copies: look at the pairs, the nearest first."
+
+
+def _unclaimed_words(problem: BenchmarkProblem) -> str:
+    """Why copies are a note."""
+    if problem.details["p_value"] > ALPHA:
+        return "That is no evidence of copies."
+    return (
+        "A note, since that gain is within the interval of the error, or p too large among all tests of the audit."
+    )
 
 
 def _gain_words(problem: BenchmarkProblem) -> str:
