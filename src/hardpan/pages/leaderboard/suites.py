@@ -182,7 +182,7 @@ def runs_section(result: Runs) -> Section:
     columns |= {
         "flaky items, %": percents(result.flaky),
         "two runs differ, %": percents(result.differing),
-        "SD of runs, points": [formatting.points(value, "", 2) for value in result.run_spread],
+        "run SD, points": [formatting.points(value, "", 2) for value in result.run_spread],
     }
     level = formatting.level(result.confidence)
     return Section(
