@@ -86,19 +86,20 @@ def fit_ngrams(texts: Sequence[str]) -> tuple[NGrams, csr_array]:
 
     n = len(texts)
     letters = max(LEAST_LETTERS, int(LETTERS / max(1, n)))
-    columns, weights, blocks = {}, {}, []
-    for kind in KINDS:
-        counts = [_hashed(batch, kind, letters) for batch in _parts(texts)]
+    columns, weights = {}, {}
+    counts = {kind: [_hashed(part, kind, letters) for part in _parts(texts)] for kind in KINDS}
+    for kind, blocks in counts.items():
         frequency = np.zeros(BUCKETS, dtype=np.int64)
-        for block in counts:
+        for block in blocks:
             frequency += np.bincount(block.indices, minlength=BUCKETS)
         kept = np.argsort(-frequency, kind="stable")[:MOST_COLUMNS]
         columns[kind] = np.sort(kept[frequency[kept] >= min(LEAST_TEXTS, n)])
         weights[kind] = (np.log((1 + n) / (1 + frequency[columns[kind]])) + 1).astype(np.float32)
-        for number, block in enumerate(counts):  # one after another, so that both are never whole in memory
-            counts[number] = _weighted(block[:, columns[kind]], weights[kind])
-        blocks.append(sparse.csr_array(sparse.vstack(counts, format="csr")))
-    return NGrams(columns, weights, letters), sparse.csr_array(sparse.hstack(blocks, format="csr"))
+    values = []
+    while counts["words"]:  # one part after another, so that counts and values are never whole in memory together
+        part = [_weighted(blocks.pop(0)[:, columns[kind]], weights[kind]) for kind, blocks in counts.items()]
+        values.append(sparse.csr_array(sparse.hstack(part, format="csr")))
+    return NGrams(columns, weights, letters), sparse.csr_array(sparse.vstack(values, format="csr"))
 
 
 def _parts(texts: Sequence[str]) -> list[Sequence[str]]:
