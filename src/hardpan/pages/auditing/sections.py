@@ -18,6 +18,7 @@ from hardpan.bayes.floors.dataset_floor import Floor
 from hardpan.bayes.floors.entries import MAY_HAVE_SEEN
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.bayes.floors.inputs import FloorInputs
+from hardpan.data.dataset import SPLITS
 from hardpan.encoders import DESCRIPTORS
 from hardpan.errors import counted
 from hardpan.pages import floors, formatting
@@ -587,7 +588,7 @@ def contents_section(evidence: Evidence) -> Section:
     """How many examples each class has, in which split, and what was found per class."""
     dataset, split = evidence.dataset, evidence.split
     k = dataset.n_classes
-    counts = {name: np.bincount(evidence.labels[rows], minlength=k) for name, rows in evidence.parts.items()}
+    counts = {name: np.bincount(evidence.labels[getattr(split, name)], minlength=k) for name in SPLITS}
     total = np.bincount(evidence.labels, minlength=k)
     small, large = int(total.argmin()), int(total.argmax())
     by_size = np.argsort(-total, kind="stable").tolist()
