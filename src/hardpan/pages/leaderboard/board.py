@@ -169,7 +169,8 @@ def _ranking_problem_lines(ranking: Ranking) -> Iterator[ProblemLine]:
         detail = "Report ranks as sets, or add items."
         if math.isfinite(ranking.items_needed) and ranking.lead.value > 0:
             lead, needed = 100 * ranking.lead.value, formatting.round_up(ranking.items_needed)
-            detail = f"Report ranks as sets; a lead of {lead:.1f} points needs about {needed} items."
+            both = " on the items that both have" if ranking.complete < m else ""
+            detail = f"Report ranks as sets; a lead of {lead:.1f} points{both} needs about {needed} items."
         yield ProblemLine("ties", "medium", title, detail, link="#ranking", link_text="ranks")
 
 

@@ -217,7 +217,8 @@ def ranking_headline(result: Ranking) -> str:
     if tied == m == 2:
         who, verb = "The two models", "cannot be separated"
     elif tied < m and result.separated_at_top:  # the others of the first tier differ among themselves
-        who, verb = f"The next {tied - 1:,} of {m:,} models", f"cannot be separated from {result.models[0]}"
+        who = f"{int(result.rank_high[0]) - 1:,} of the {m - 1:,} other models"
+        verb = f"cannot be separated from {result.models[0]}"
     return f"{who} {verb}{where}. {detect}."
 
 
@@ -241,9 +242,10 @@ def ranking_section(result: Ranking) -> Section:
         sentences.append("Every item was run once: how much a model's score differs between runs is not known.")
     if m > 1 and math.isfinite(result.items_needed) and result.first_tier > 1 and result.lead.value > 0:
         sentences.append(
-            f"{result.models[0]} leads {result.models[1]} by {formatting.plain(result.lead, 100, 'points')}; "
-            f"with a correction for all pairs it takes about {formatting.round_up(result.items_needed)} items like "
-            "these to separate two models that differ by so much (80 % power)."
+            f"{result.models[0]} leads {result.models[1]} by {formatting.plain(result.lead, 100, 'points')}"
+            f"{' on the items that both have' if result.complete < m else ''}; with a correction for all pairs it "
+            f"takes about {formatting.round_up(result.items_needed)} items like these to separate two models that "
+            "differ by so much (80 % power)."
         )
     known = np.isfinite(result.stderr_clustered) & (result.stderr > 0)
     if known.any():
