@@ -205,8 +205,9 @@ def _written_by_hardpan(path: Path) -> Recognition | None:
                 return _recognised(name, "project", {"class": len(item.classes)})
             if isinstance(item, Report):
                 made = _recognised(name, _kind_of_report(item), finding=item.headline)
-                if getattr(item, "pending", ()):  # an audit that was stopped
-                    made = dataclasses.replace(made, steps=(NextStep("resume", item.origin.command, True),))
+                stopped: Any = item
+                if getattr(stopped, "pending", ()):  # an audit that was stopped
+                    made = dataclasses.replace(made, steps=(NextStep("resume", stopped.origin.command, True),))
                 return made
     return None
 
