@@ -297,7 +297,7 @@ def failed_answer_lines(result: Ranking) -> list[tuple[str, str]]:
     by_model = few([f"{result.models[row]} {result.failures[row]:,}" for row in order if result.failures[row]], 4)
     wrong, missing = "count as wrong", "are left out"
     treated, other = (wrong, missing) if result.failed_as == "wrong" else (missing, wrong)
-    option = f"--unparsed {'missing' if result.failed_as == 'wrong' else 'wrong'}: they {other}."
+    option = f"With --unparsed {'missing' if result.failed_as == 'wrong' else 'wrong'} they {other}."
     answers = counted(int(result.failures.sum()), "answer")
     lines = [(f"{answers} without a score {treated}: {by_model}", option)]
     now, then = (np.nan_to_num(values, nan=-1.0) for values in (result.score, result.other_score))
