@@ -396,10 +396,11 @@ def rounded_points(value: float) -> str:
     """Write a difference of fractions, or a limit of one, in percentage points with two digits.
 
     Example:
-        >>> rounded_points(0.01634), rounded_points(3.1e-6)
-        ('1.6 points', '0.00031 points')
+        >>> rounded_points(0.01634), rounded_points(3.1e-6), rounded_points(0.01)
+        ('1.6 points', '0.00031 points', '1 point')
     """
-    return f"{number(100 * value, 2)} points"
+    text = number(100 * value, 2)
+    return f"{text} point{'' if text == '1' else 's'}"
 
 
 def _interval_ends(low: float, high: float, decimals: int, sign: str = "") -> str:

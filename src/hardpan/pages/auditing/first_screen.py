@@ -82,6 +82,11 @@ def verdict(audit: Audit) -> str:
     few = [item for item in audit.problems if item.kind == "small-test"]
     if set(dropped_steps(audit)) & set(SEARCHED):
         return "Nothing found so far, but the budget was too small to search for everything."
+    asked = [item for item in audit.problems if item.kind in FIX and item.reach == item.reach]
+    look = [item for item in asked if not item.trifling(best)]
+    if look:
+        title = formatting.lower_case(title_and_advice(look[0])[0])
+        return f"No test found a problem with this score; to look at first: {title}."
     more = f"; {few[0].details['n']:,} test examples are too few to compare close models" if few else ""
     return f"Nothing found that speaks against this score{more}."
 
