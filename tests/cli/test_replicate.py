@@ -92,7 +92,7 @@ def test_init_and_add(tmp_path, capsys, database_url):
     (tmp_path / "in/7/b.png").write_text("broken")
     code, shown, _ = run(capsys, "add", project, tmp_path / "in")
     assert code == 0
-    assert "1 of 2 images added" in shown
+    assert "1 of 2 candidates added" in shown
     assert "7/b.png" in shown
     assert run(capsys, "tasks", project)[0] == 0
     assert json.loads(run(capsys, "tasks", project, "--json")[1])["tasks"] == 0
