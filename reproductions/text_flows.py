@@ -166,10 +166,10 @@ flow's Bayes error equals the error of the linear classifier above; {drawn:,} ve
 END = f"""
 ## What is not reproduced and why
 
-The papers have no flows of texts. One fit for each row, with seed 0, {EPOCHS} epochs and the other settings of the
-preset; longer fits and other settings were not tried, since two CPU cores take minutes for each. An encoder may
-have seen the test texts. Only what the vectors keep of a text is in the flow; the Bayes error given the vectors is at
-least that given the texts."""
+The papers have no flows of texts. One fit for each row, with seed 0, {EPOCHS} epochs and the other settings of
+the preset; longer fits and other settings were not tried, since two CPU cores take minutes for each. An encoder
+may have seen the test texts. Only what the vectors keep of a text is in the flow; the Bayes error given the
+vectors is at least that given the texts."""
 
 
 def percent(value: float | None) -> str:
