@@ -54,6 +54,7 @@ DOCUMENTS = [
         )
     ),
 ]
+LONG = ("docs/tutorials/text.md", "docs/tutorials/your-model.md")
 BLOCK = re.compile(r"^```(pycon|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 
@@ -62,7 +63,9 @@ def blocks(document: str) -> list[tuple[str, str]]:
     return BLOCK.findall((ROOT / document).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize(
+    "document", [pytest.param(name, marks=pytest.mark.soak if name in LONG else ()) for name in DOCUMENTS]
+)
 def test_what_a_document_shows_runs_as_shown(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = blocks(document)

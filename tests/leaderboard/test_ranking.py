@@ -181,6 +181,11 @@ def test_models_without_common_items_are_reported():
     board = rank(Outcomes.from_arrays(scores))
     assert board.unconnected
     assert board.few_shared == 4
+    for row, name in enumerate(board.models):  # nothing tells what a model would score on the items of others
+        own = scores[int(name.split("-")[1])]
+        alone = rank(Outcomes.from_arrays(own[None, np.isfinite(own)]))
+        assert board.score[row] == board.raw_score[row] == alone.score[0]
+        assert (board.low[row], board.high[row]) == (alone.low[0], alone.high[0])
 
 
 def test_a_model_without_scores_is_last_and_unknown():

@@ -66,7 +66,8 @@ class Ranking(Report):
         models: names.
         score: estimated mean score on all items. Where a model lacks items, its mean on those is predicted from its
             mean on the others by the line of the other models between the two sets (on the logit scale), so that
-            lacking hard items is no advantage.
+            lacking hard items is no advantage; of models that are not connected by shared items, the mean over their
+            own.
         raw_score: mean over the items that the model has.
         stderr: naive standard error of ``score``, items as independent.
         stderr_clustered: clustered by the column ``cluster``; NaN without it.
@@ -213,6 +214,8 @@ def rank(
     means = _complete_means(scores, groups) if known.all() else _adjusted_means(scores, known, groups)
     counts, binary = known.sum(axis=1).astype(np.int64), outcomes.is_binary()
     low, high = _ranked_score_limits(scores, means, counts, groups, binary, level, seed)
+    if means.unconnected:
+        means, low, high = _scores_on_own_items(outcomes, means, column, level, seed)
     tell("comparing all pairs", 0.3)
     tests = all_pairs(scores, groups, binary=binary)
     tell("ranking", 0.8)
@@ -448,6 +451,23 @@ def _adjusted_means(scores: Floats, known: NDArray[np.bool_], groups: ItemGroups
         clustered = np.hypot(clustered_stderr(sums * n, n), prior)
         jackknife = np.hypot(jackknife_stderr(sums * n, groups.sizes), prior)
     return _MeanScores(score, raw, stderr, clustered, jackknife, unconnected, ends)
+
+
+def _scores_on_own_items(
+    outcomes: Outcomes, means: _MeanScores, column: str, level: float, seed: int
+) -> tuple[_MeanScores, Floats, Floats]:
+    """Every model alone: without common items nothing tells what it would score on those of the others."""
+    m = len(means.raw)
+    stderr, clustered, low, high = np.full(m, np.nan), np.full(m, np.nan), np.zeros(m), np.ones(m)
+    for row in np.flatnonzero(np.isfinite(means.raw)):
+        mask = np.arange(m) == row
+        alone = outcomes.select(models=mask)
+        own = alone.select(items=np.isfinite(alone.item_scores()).any(axis=0))
+        several = column and len(np.unique(own.groups[column])) > 1
+        board = rank(own, column if several else "", confidence=level, seed=seed)
+        stderr[row], clustered[row] = board.stderr[0], board.stderr_clustered[0]
+        low[row], high[row] = board.low[0], board.high[0]
+    return replace(means, score=means.raw, stderr=stderr, clustered=clustered), low, high
 
 
 @dataclass(frozen=True, slots=True, eq=False)

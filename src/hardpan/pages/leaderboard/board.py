@@ -161,6 +161,8 @@ def _ranking_problem_lines(ranking: Ranking) -> Iterator[ProblemLine]:
     if ranking.complete < m:
         title = f"{m - ranking.complete:,} of {m:,} models lack some of the items"
         detail = "Pairs are compared on the items both have; scores are adjusted."
+        if ranking.unconnected:
+            detail = "Each score is that of the model's own items; only pairs with common items are compared."
         severity = "high" if ranking.few_shared else "medium"
         yield ProblemLine("missing", severity, title, detail, link="ranking.csv", link_text="which")
     if tied > 1:

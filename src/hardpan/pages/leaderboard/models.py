@@ -264,7 +264,7 @@ def ranking_section(result: Ranking) -> Section:
             "included."
         )
     warnings = [f"{title}. {detail}".removesuffix(" ") for title, detail in failed_answer_lines(result)]
-    if result.complete < m:
+    if result.complete < m and not result.unconnected:
         warnings.append(
             f"{m - result.complete:,} of {m:,} models lack some of the {result.n_items:,} items: pairs "
             "are compared on shared items, and scores are adjusted for the items that a model lacks."
@@ -276,7 +276,10 @@ def ranking_section(result: Ranking) -> Section:
             "be compared; their rank sets are wide."
         )
     if result.unconnected:
-        warnings.append("Some models share no items with the others, even indirectly; their order means nothing.")
+        warnings.append(
+            "Some models share no items with the others, even indirectly: their order means nothing, and every "
+            "score is that of the model's own items."
+        )
     warnings += _group_warnings(result)
     return Section(
         "Ranking",
