@@ -66,8 +66,8 @@ class Ranking(Report):
         models: names.
         score: estimated mean score on all items. Where a model lacks items, its mean on those is predicted from its
             mean on the others by the line of the other models between the two sets (on the logit scale), so that
-            lacking hard items is no advantage; of models that are not connected by shared items, the mean over their
-            own.
+            lacking hard items is no advantage; of models that share no items with others, even indirectly, the mean
+            over their own.
         raw_score: mean over the items that the model has.
         stderr: naive standard error of ``score``, items as independent.
         stderr_clustered: clustered by the column ``cluster``; NaN without it.
