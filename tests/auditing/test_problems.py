@@ -1,5 +1,6 @@
 """Planted problems are found, and clean data raise no alarm."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -57,11 +58,18 @@ def test_all_claims_of_an_audit_are_false_together_with_probability_alpha():
 def test_claims_are_ordered_by_effect_and_demoted_without_one():
     error = Estimate(0.1, 0.01, 0.08, 0.12)
     facts = [BenchmarkProblem("duplicates", "note"), BenchmarkProblem("one-class", "high", breaks=True)]
-    claims = [claim(1e-6, 0.03), claim(1e-6, -0.05), claim(1e-6, 0.01), claim(0.5, 0.4)]
+    claims = [claim(1e-6, 0.03), claim(1e-6, -0.06), claim(1e-6, 0.01), claim(0.5, 0.4)]
+    claims.append(dataclasses.replace(claim(1e-6, -0.05), kind="shift"))
     settled = settle_claims([*facts, *claims], error)
     assert [(item.severity, item.effect and item.effect.value) for item in settled] == [
-        ("high", None), ("high", -0.05), ("high", 0.03), ("note", 0.4), ("note", 0.01), ("note", None),
-    ]  # fmt: skip
+        *(("high", None), ("high", -0.05), ("high", 0.03)),
+        *(
+            ("note", 0.4),
+            ("note", -0.06),
+            ("note", 0.01),
+            ("note", None),
+        ),  # copies by which nobody gains claim nothing
+    ]
 
 
 def test_near_copies_conflicting_labels_and_duplicates():

@@ -7,6 +7,7 @@ that is as good as all of them is a leak or an honest feature cannot be seen in 
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -224,6 +225,36 @@ def telling_columns(
     ], tried
 
 
+def search_columns(evidence: Evidence) -> tuple[dict[str, Floats], int]:
+    """Class probabilities of the test rows from single columns, and how many columns there are; searched once.
+
+    No model of the audit is needed, so an audit searches before it trains, for at most a quarter of its budget.
+    """
+    if evidence.alone is not None or evidence.inputs is None:
+        return evidence.alone or ({}, 0)
+    labels, test, k = evidence.labels, evidence.inputs.test, evidence.dataset.n_classes
+    known, seed = _rows_to_fit(evidence), evidence.config.seed
+    late = functools.partial(evidence.is_late, "leak-feature", time.monotonic() + evidence.config.budget / 4)
+    if evidence.is_images:
+        evidence.alone = _pixel_column_probs(evidence, known, test), GRID**2
+    elif evidence.dataset.is_texts:
+        rows = np.concatenate([known, test])
+        described, at = text_columns(evidence, rows), np.arange(len(rows))
+        parts = at[: len(known)], at[len(known) :]
+        evidence.alone = _all_column_probs(described, labels[rows], *parts, k, seed, late), len(described.names)
+    else:
+        columns = feature_columns(evidence.dataset)
+        evidence.alone = _all_column_probs(columns, labels, known, test, k, seed, late), len(columns.names)
+    return evidence.alone
+
+
+def _rows_to_fit(evidence: Evidence) -> Labels:
+    assert evidence.inputs is not None
+    known = np.concatenate([evidence.inputs.split.train, evidence.inputs.split.validation])
+    rng = np.random.default_rng([evidence.config.seed, 74])
+    return np.sort(rng.permutation(known)[:MOST_ROWS])
+
+
 def column_facts(evidence: Evidence) -> Iterator[tuple[str, dict[str, Any]]]:
     """Kind and details of the notes about single columns: "index-feature" and "leak-feature"."""
     inputs = evidence.inputs
@@ -236,33 +267,18 @@ def column_facts(evidence: Evidence) -> Iterator[tuple[str, dict[str, Any]]]:
         if numbered:
             yield "index-feature", {"columns": tuple(numbered), "order": tuple(numbered.values())}
         return
-    labels, test, k = evidence.labels, inputs.test, evidence.dataset.n_classes
-    known = np.concatenate([inputs.split.train, inputs.split.validation])
-    rng = np.random.default_rng([evidence.config.seed, 74])
-    known = np.sort(rng.permutation(known)[:MOST_ROWS])
-    majority = int(np.bincount(labels[known]).argmax())
+    labels, test = evidence.labels, inputs.test
+    majority = int(np.bincount(labels[_rows_to_fit(evidence)]).argmax())
     guessing = float((labels[test] != majority).mean())
-    late = functools.partial(evidence.is_late, "leak-feature")
-    if evidence.is_images:
-        probs, searched = _pixel_column_probs(evidence, known, test), GRID**2
-    else:
-        if evidence.dataset.is_texts:
-            rows = np.concatenate([known, test])
-            described, at = text_columns(evidence, rows), np.arange(len(rows))
-            parts = at[: len(known)], at[len(known) :]
-            probs = _all_column_probs(described, labels[rows], *parts, k, evidence.config.seed, late)
-            searched = len(described.names)
-        else:
-            probs = _all_column_probs(columns, labels, known, test, k, evidence.config.seed, late)
-            searched = len(columns.names)
-        if numbered:
-            errors = [
-                float((probs[name].argmax(axis=1) != labels[test]).mean()) if name in probs else None
-                for name in numbered
-            ]
-            details = {"order": tuple(numbered.values()), "errors": tuple(errors), "guessing": guessing}
-            yield "index-feature", {"columns": tuple(numbered), **details}
-            probs = {name: item for name, item in probs.items() if name not in numbered}
+    probs, searched = search_columns(evidence)
+    if numbered:
+        errors = [
+            float((probs[name].argmax(axis=1) != labels[test]).mean()) if name in probs else None
+            for name in numbered
+        ]
+        details = {"order": tuple(numbered.values()), "errors": tuple(errors), "guessing": guessing}
+        yield "index-feature", {"columns": tuple(numbered), **details}
+        probs = {name: item for name, item in probs.items() if name not in numbered}
     telling, _ = telling_columns(probs, labels[test], best, majority)
     if not telling:
         return

@@ -338,6 +338,7 @@ class Evidence:
         hard: confusion of every example.
         fresh: the same models on a fresh test set.
         shifts: differences between train and test, groups and changes along the file; None until they are searched.
+        alone: class probabilities of the test rows by single column, and the number of columns; None until then.
     """
 
     dataset: Dataset
@@ -374,10 +375,11 @@ class Evidence:
     hard: Hardness | None = None
     fresh: FreshScores | None = None
     shifts: tuple[Any, ...] | None = None
+    alone: tuple[dict[str, Floats], int] | None = None
 
-    def is_late(self, step: str) -> bool:
+    def is_late(self, step: str, deadline: float = math.inf) -> bool:
         """Whether the time is used up; then a note says that ``step``, a search, was left out or cut short."""
-        late = time.monotonic() > self.deadline
+        late = time.monotonic() > min(deadline, self.deadline)
         note = AuditNote("skipped", {"step": step, "why": "no-time"})
         if late and note not in self.notes:
             self.notes.append(note)

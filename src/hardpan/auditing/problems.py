@@ -294,6 +294,10 @@ def settle_claims(problems: Sequence[BenchmarkProblem], error: Estimate | None) 
         claimed = item.p_value is None or next(adjusted) <= ALPHA
         if claimed and item.p_value is not None and item.effect is not None and error is not None:
             claimed = not error.low <= error.value + item.effect.value <= error.high
+            claimed &= item.effect.value > 0 or item.kind not in (
+                "test-copies",
+                "near-copies",
+            )  # nobody gains by them
         settled.append(item if claimed else dataclasses.replace(item, severity="note", breaks=False))
     return sorted(
         settled,

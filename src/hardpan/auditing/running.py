@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from hardpan import arguments, encoders, files, report, stats, tables
 from hardpan.arguments import seconds
+from hardpan.auditing.columns import search_columns
 from hardpan.auditing.contents import FEATURE, row_contents
 from hardpan.auditing.copies import copies_across_split, repeated_rows
 from hardpan.auditing.data_curve import DataCurve, data_curve
@@ -508,12 +509,16 @@ def _drafts(evidence: Evidence, origin: tuple[Provenance, str]) -> Iterator[Call
 
     def draft() -> None:
         nonlocal allowed
-        if not folder or evidence.inputs is None or time.monotonic() < allowed:
+        if evidence.inputs is None or time.monotonic() < allowed:
             return
-        if not saved:
+        if folder and not saved:
             saved.append(_draft(evidence, origin, only_quick=True))
             saved[0].save(folder)
-            search_shifts(evidence)
+        search_shifts(evidence)
+        search_columns(evidence)
+        if not folder:
+            allowed = math.inf
+            return
         start = time.monotonic()
         saved[:] = [_draft(evidence, origin)]
         saved[0].save(folder)

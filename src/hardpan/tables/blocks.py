@@ -78,7 +78,8 @@ class TableBlocks:
         names = set(schemas[0].names)
         if odd := sorted(set().union(*(names ^ set(schema.names) for schema in schemas))):
             raise InputError(
-                f"{where}the tables must have the same columns; {few(odd)} is only in some of them; make them alike"
+                f"{where}the tables must have the same columns; {few(odd)} is only in some of them; make them "
+                "alike, or give one of the files"
             )
         try:
             joined = pyarrow.unify_schemas(schemas, promote_options="permissive")

@@ -32,7 +32,8 @@ FIX = {
     "test-copies": "Remove the copies: tag them “exclude” in hardpan browse, or cut a new split",
     "near-copies": "Look at the pairs; tag copies “exclude” in hardpan browse",
     "labels": "Judge the labels that differ, one by one (Labels to judge); answers are saved as corrections",
-    "leak-feature": "Drop a column that is known only after the outcome (--set drop=NAME)",
+    "leak-feature": "Drop a column that is known only after the outcome (--set drop=NAME); split by one that names "
+    "whose rows they are (--group NAME)",
     "index-feature": "Drop columns that number the rows (--set drop=NAME), or name the time",
     "groups": "Split by group: --group COLUMN",
     "order": "Split by time, if the order is that of time: --column time=COLUMN",
