@@ -284,3 +284,20 @@ def test_a_table_that_unpacks_to_more_than_memory_is_refused(tmp_path, monkeypat
     monkeypatch.setattr("hardpan.files.reading.available_memory", lambda: 10**7)
     with pytest.raises(InputError, match="memory"):
         Dataset.open(path)
+
+
+def test_ids_that_start_again_in_every_split(tmp_path):
+    for part in ("train", "test"):
+        rows = "".join(f"{number},{number % 2},{number / 3}\n" for number in range(8))
+        (tmp_path / f"{part}.csv").write_text(f"id,label,x\n{rows}")
+    dataset = Dataset.open(tmp_path, label="label")
+    ids = [f"{part}/{number}" for part in ("test", "train") for number in range(8)]
+    assert sorted(dataset.ids.tolist()) == ids
+    assert [(item.code, item.columns) for item in dataset.warnings if item.code == "ids_by_split"] == [
+        ("ids_by_split", ("id",))
+    ]
+    twice = (tmp_path / "test.csv").read_text().replace("7,1,", "6,1,")
+    (tmp_path / "test.csv").write_text(twice)
+    with pytest.raises(InputError) as refused:
+        Dataset.open(tmp_path, label="label")
+    assert "id" in str(refused.value.argument)

@@ -251,7 +251,9 @@ def from_tables(
         with suppress(InputError):  # of a type that is neither numbers nor text
             metadata[column] = _column_values(table, column, where)
     if "id" in roles:
-        ids = arguments.ids(f"{where}{roles['id']}", _column_values(table, roles["id"], where, required=True), n)
+        values, noted = _ids_by_split(_column_values(table, roles["id"], where, required=True), split, roles["id"])
+        ids = arguments.ids(f"{where}{roles['id']}", values, n)
+        notes += noted
     else:
         ids = content_ids(x, texts) if native is None else _ids_of_table_rows(native, texts)
     for column in map(table.column, meaning.features):
@@ -278,6 +280,22 @@ def from_tables(
         table=native,
         texts=texts,
     )
+
+
+def _ids_by_split(
+    values: NDArray[Any], split: NDArray[np.str_] | None, column: str
+) -> tuple[NDArray[Any], list[DataWarning]]:
+    """Ids that are unique only within each split get its name in front, such as ``test/0``."""
+    if split is None or len(split) != len(values) or len(values) == (distinct := len(np.unique(values))):
+        return values, []
+    together = np.array([f"{part}/{value}" for part, value in zip(split, values, strict=True)])
+    if len(np.unique(together)) < len(together):
+        return values, []
+    message = (
+        f"{len(values) - distinct:,} values of {column} occur in several splits, so rows are called SPLIT/{column}; if "
+        "they name the same things, these are on both sides"
+    )
+    return together, [DataWarning(message, "ids_by_split", (column,))]
 
 
 def labelled_rows(table: pyarrow.Table, label: str) -> tuple[NDArray[np.bool_], list[DataWarning]]:
