@@ -292,8 +292,8 @@ def _ids_by_split(
     if len(np.unique(together)) < len(together):
         return values, []
     message = (
-        f"{len(values) - distinct:,} values of {column} occur in several splits, so rows are called SPLIT/{column}; "
-        "if they name the same things, these are on both sides"
+        f"{len(values) - distinct:,} values of {column} occur in several splits, so rows are called "
+        f"SPLIT/{column}; if they name the same things, these are on both sides"
     )
     return together, [DataWarning(message, "ids_by_split", (column,))]
 
