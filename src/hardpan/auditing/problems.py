@@ -34,7 +34,16 @@ FEW_PER_CLASS = 5
 BROKEN_CLASSES = 0.05  # of the test set, examples of classes that train lacks
 MANY_LABELS = 0.05  # wrong ones that make the problem a severe one
 LARGE_ENOUGH = 0.005  # a test set that shows smaller differences of independent models is not called small
-TRIFLES = ("small-test", "fresh", "constant-columns", "channels-first", "data", "duplicates", "outliers")
+TRIFLES = (
+    "small-test",
+    "fresh",
+    "constant-columns",
+    "channels-first",
+    "data",
+    "duplicates",
+    "outliers",
+    "image-quality",
+)
 """Kinds whose notes say nothing about the error of a model on this test set."""
 
 KINDS = (
