@@ -54,7 +54,7 @@ DOCUMENTS = [
         )
     ),
 ]
-LONG = ("docs/tutorials/text.md", "docs/tutorials/your-model.md")
+LONG = tuple(f"docs/tutorials/{name}.md" for name in ("text", "your-model", "new-test-set"))
 BLOCK = re.compile(r"^```(pycon|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 
