@@ -166,7 +166,7 @@ SKIPPED = {
     "no-test": "models cannot be trained and evaluated on these data",
     "predictions": "predictions were passed",
     "no-torch": "torch is not installed; pip install 'hardpan[torch]' adds a network ensemble",
-    "no-time": "earlier steps used up the budget",
+    "no-time": "the budget leaves no time for it",
 }
 """Why a step of an audit was skipped: its codes, in words."""
 

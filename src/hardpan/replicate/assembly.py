@@ -229,7 +229,7 @@ def assembled_set_problems(project: ProjectFolder) -> list[str]:
             problems.append(f"{name} was changed")
     sample = current_project_sample(project)
     if hash_project_rows(sample.ids) != lineage.sample:
-        problems.append("the frozen set holds other images than the sample")
+        problems.append(f"the frozen set holds other {project.kind.noun}s than the sample")
     if not problems:
         x, y = _assembled_arrays(project, sample)
         if isinstance(project.kind, Texts):

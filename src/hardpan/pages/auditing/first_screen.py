@@ -162,7 +162,7 @@ def numbers(audit: Audit) -> list[str]:
     if dropped:
         seconds = formatting.fixed(audit.config.budget, 0)
         results.append(
-            f"Left out or cut short, because the budget of {seconds} s was used up: {formatting.listed(dropped)}; "
+            f"Left out or cut short to keep to the budget of {seconds} s: {formatting.listed(dropped)}; "
             "a larger --budget includes them."
         )
     return results
