@@ -9,6 +9,7 @@ from hardpan.auditing.metrics import ScoreMetrics
 from hardpan.auditing.problems import TRIFLES, BenchmarkProblem
 from hardpan.auditing.running import Audit
 from hardpan.bayes.floors.entries import GUESSING
+from hardpan.estimates import Estimate
 from hardpan.pages import floors, formatting
 from hardpan.pages.auditing.problems import title_and_advice
 from hardpan.pages.sections import Action
@@ -67,13 +68,7 @@ def verdict(audit: Audit) -> str:
     guessing = _guessing_words(audit.metrics, best.value)
     if guessing:
         return guessing
-    facts = [p for p in audit.problems if p.severity in ("high", "medium") and p.kind not in TRIFLES]
-    facts += [item for item in audit.problems if item.kind == "groups" and item.details.get("large")]
-    facts += [
-        item
-        for item in audit.problems
-        if item.severity == "note" and item.kind in LEADING and not item.trifling(best) and item.reach == item.reach
-    ]
+    facts = _leading_facts(audit, best)
     if facts:
         return f"{title_and_advice(facts[0])[0]}."
     if audit.pending:
@@ -90,6 +85,17 @@ def verdict(audit: Audit) -> str:
         return f"No test found a problem with this score; to look at first: {title}."
     more = f"; {few[0].details['n']:,} test examples are too few to compare close models" if few else ""
     return f"Nothing found that speaks against this score{more}."
+
+
+def _leading_facts(audit: Audit, best: Estimate | None) -> list[BenchmarkProblem]:
+    """What the verdict states where no claim moves the score, the first one first."""
+    facts = [p for p in audit.problems if p.severity in ("high", "medium") and p.kind not in TRIFLES]
+    facts += [item for item in audit.problems if item.kind == "groups" and item.details.get("large")]
+    return facts + [
+        item
+        for item in audit.problems
+        if item.severity == "note" and item.kind in LEADING and not item.trifling(best) and item.reach == item.reach
+    ]
 
 
 def moves_the_score(audit: Audit, item: BenchmarkProblem) -> bool:
@@ -231,7 +237,8 @@ def actions(audit: Audit) -> tuple[Action, ...]:
     """Three things to do: look, fix, audit again."""
     if audit.evidence is None or audit.pending:
         return ()
-    listed = [item.kind for item in audit.problems if item.kind in FIX]
+    leading = _leading_facts(audit, audit.measures.get("best_error"))
+    listed = [item.kind for item in (*leading, *audit.problems) if item.kind in FIX]
     kind = listed[0] if listed else "labels"
     browse = f"hardpan browse {shlex.quote(audit.folder)}" if audit.folder else ""
     in_browser = kind in ("labels", "test-copies", "near-copies")
